@@ -85,3 +85,17 @@ async def sign_in(url: str, person: AgreeingPerson | None = None, **fields: obje
 
 if __name__ == "__main__":
     sys.stdout.write(asyncio.run(open_keeper(Path(sys.argv[1])).refresh(sys.argv[2])))
+
+
+class CodeReader:
+    """The person who reads a device code, and the pauses that are made for them."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, float]] = []
+        self.pauses: list[float] = []
+
+    async def show_code(self, url: str, code: str, seconds: float) -> None:
+        self.seen.append((url, code, seconds))
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)

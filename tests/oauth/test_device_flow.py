@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 import pytest
@@ -16,28 +16,8 @@ from hermes.oauth.device_flow import DeviceEndpoints, DeviceRequest, _DeviceCode
 from hermes.oauth.metadata import AuthorizationServer
 from hermes.oauth.requests import HttpAnswer, OAuthError
 from hermes.oauth.sign_in import SignIn
-from tests.oauth.oauth_client import AgreeingPerson, send
-from tests.vendors.sign_in_server import ACCOUNT, CLAIM, CLIENT, FakeVendor, fake_vendor, make_id_token
-
-
-@pytest.fixture
-async def vendor() -> AsyncIterator[FakeVendor]:
-    async with fake_vendor() as made:
-        yield made
-
-
-class Reader:
-    """The person, and the pauses that are made for them."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str, float]] = []
-        self.pauses: list[float] = []
-
-    async def show_code(self, url: str, code: str, seconds: float) -> None:
-        self.seen.append((url, code, seconds))
-
-    async def pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
+from tests.oauth.oauth_client import AgreeingPerson, CodeReader, send
+from tests.vendors.sign_in_server import ACCOUNT, CLAIM, CLIENT, FakeVendor, make_id_token
 
 
 def name_server(url: str) -> AuthorizationServer:
@@ -60,7 +40,7 @@ def quirky(url: str) -> DeviceEndpoints:
     )
 
 
-async def sign_in(vendor: FakeVendor, reader: Reader, endpoints: DeviceEndpoints | None = None) -> SignIn:
+async def sign_in(vendor: FakeVendor, reader: CodeReader, endpoints: DeviceEndpoints | None = None) -> SignIn:
     request = DeviceRequest(
         server=name_server(vendor.url),
         endpoints=endpoints or standard(vendor.url),
@@ -74,7 +54,7 @@ async def sign_in(vendor: FakeVendor, reader: Reader, endpoints: DeviceEndpoints
 async def test_pending_and_slow_down_are_waited_out(vendor: FakeVendor, as_success: bool) -> None:
     vendor.waits = ["authorization_pending", "slow_down", "authorization_pending", "slow_down"]
     vendor.tells_errors_as_success = as_success
-    reader = Reader()
+    reader = CodeReader()
     found = await sign_in(vendor, reader)
     assert reader.seen == [(f"{vendor.url}/device", "WXYZ-1234", 900.0)]
     assert reader.pauses == [5, 5, 10, 10, 15]
@@ -84,7 +64,7 @@ async def test_pending_and_slow_down_are_waited_out(vendor: FakeVendor, as_succe
 
 async def test_a_vendor_with_every_quirk(vendor: FakeVendor) -> None:
     vendor.interval, vendor.waits = "3", ["authorization_pending", "authorization_pending"]
-    reader = Reader()
+    reader = CodeReader()
     found = await sign_in(vendor, reader, quirky(vendor.url))
     assert reader.seen[0][:2] == (f"{vendor.url}/codex/device", "WXYZ-1234") and reader.pauses == [3, 3, 3]
     assert found.access_token and found.account == ACCOUNT and vendor.sign_ins == 1
@@ -97,18 +77,18 @@ async def test_a_vendor_with_every_quirk(vendor: FakeVendor) -> None:
 async def test_a_no_has_a_name(vendor: FakeVendor, code: str, words: str, kind: object) -> None:
     vendor.waits, vendor.decision = ["authorization_pending"], code
     with pytest.raises(OAuthError) as raised:
-        await sign_in(vendor, Reader(), kind(vendor.url))  # type: ignore[operator]
+        await sign_in(vendor, CodeReader(), kind(vendor.url))  # type: ignore[operator]
     assert raised.value.code == code and words in str(raised.value) and vendor.polls == 2
 
 
 async def test_a_code_that_nobody_uses_ends(vendor: FakeVendor) -> None:
     vendor.life, vendor.waits = 0.2, ["authorization_pending"] * 10_000
     with pytest.raises(OAuthError, match="expired before"):
-        await sign_in(vendor, Reader())
+        await sign_in(vendor, CodeReader())
 
 
 async def test_a_network_that_is_away_for_a_while_ends_nothing(vendor: FakeVendor) -> None:
-    reader, failures = Reader(), ["away", "away"]
+    reader, failures = CodeReader(), ["away", "away"]
 
     async def send_sometimes(method: str, url: str, **fields: object) -> object:
         if url.endswith("/token") and failures:
@@ -142,7 +122,7 @@ async def test_what_a_vendor_gives_to_type_and_open(field: str, value: object, p
     async def answer(method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         return HttpAnswer(200, {}, answers.pop(0))
 
-    reader, url = Reader(), "https://v.example"
+    reader, url = CodeReader(), "https://v.example"
     request = DeviceRequest(server=name_server(url), endpoints=standard(url), client=OAuthClient(client_id=CLIENT))
     if problem:
         with pytest.raises(OAuthError, match=problem):
@@ -160,7 +140,7 @@ async def test_a_page_elsewhere_without_tls_is_not_opened(vendor: FakeVendor) ->
         sends_json=True,
         code_field="device_auth_id",
     )
-    reader = Reader()
+    reader = CodeReader()
     with pytest.raises(OAuthError, match="not used"):
         await sign_in(vendor, reader, endpoints)
     assert not reader.seen
@@ -214,7 +194,7 @@ def test_only_a_text_that_fits_a_header_field_is_an_account() -> None:
 
 
 async def test_nothing_of_an_attempt_is_shown_by_its_values(vendor: FakeVendor) -> None:
-    found = await sign_in(vendor, Reader())
+    found = await sign_in(vendor, CodeReader())
     assert found.access_token not in repr(found) and found.refresh_token not in repr(found)
     code = _DeviceCode(device_code="d" * 20, user_code="u", url="u", interval=1, seconds=1)
     assert "d" * 20 not in repr(code)
@@ -225,7 +205,7 @@ async def test_what_a_vendor_repeats_of_a_secret_is_not_said(vendor: FakeVendor)
         told = parse_qs(body.decode())["refresh_token"][0]
         return HttpAnswer(400, headers, json.dumps({"error": {"code": "no", "message": f"{told} is bad"}}).encode())
 
-    found = await sign_in(vendor, Reader())
+    found = await sign_in(vendor, CodeReader())
     with pytest.raises(OAuthError) as raised:
         await refresh_tokens(found, send_echo, 0.0)
     assert "no: [key] is bad" in str(raised.value) and found.refresh_token not in str(raised.value)

@@ -1,7 +1,6 @@
 """The exchange of a lasting token, the rule for the address that it names, and how token endpoints deviate."""
 
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec import structs
@@ -13,32 +12,12 @@ from hermes.oauth.metadata import AuthorizationServer
 from hermes.oauth.requests import OAuthError
 from hermes.oauth.sign_in import SignIn, TokenDialect, TokenExchange
 from hermes.oauth.token_exchange import _is_allowed, begin_exchange
-from tests.oauth.oauth_client import send
-from tests.vendors.sign_in_server import CLIENT, FakeVendor, fake_vendor
-
-
-@pytest.fixture
-async def vendor() -> AsyncIterator[FakeVendor]:
-    async with fake_vendor() as made:
-        yield made
-
-
-class Reader:
-    """The person, and the pauses that are made for them."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str, float]] = []
-        self.pauses: list[float] = []
-
-    async def show_code(self, url: str, code: str, seconds: float) -> None:
-        self.seen.append((url, code, seconds))
-
-    async def pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
+from tests.oauth.oauth_client import CodeReader, send
+from tests.vendors.sign_in_server import CLIENT, FakeVendor
 
 
 async def sign_in(
-    vendor: FakeVendor, reader: Reader, dialect: TokenDialect, endpoints: DeviceEndpoints | None = None
+    vendor: FakeVendor, reader: CodeReader, dialect: TokenDialect, endpoints: DeviceEndpoints | None = None
 ) -> SignIn:
     url = vendor.url
     request = DeviceRequest(
@@ -62,7 +41,7 @@ def describe_exchange(vendor: FakeVendor, **changes: object) -> TokenExchange:
 
 async def test_a_lasting_token_is_exchanged_again_and_again(vendor: FakeVendor) -> None:
     vendor.gives_lasting_tokens = True
-    signed_in = await sign_in(vendor, Reader(), TokenDialect())
+    signed_in = await sign_in(vendor, CodeReader(), TokenDialect())
     first = await begin_exchange(signed_in, describe_exchange(vendor), send, time.time())
     assert first.refresh_token == signed_in.access_token and first.access_token not in ("", signed_in.access_token)
     assert first.address == f"{vendor.url}/v1" and first.expires_at == pytest.approx(time.time() + 1_500, abs=30)
@@ -75,7 +54,7 @@ async def test_a_lasting_token_is_exchanged_again_and_again(vendor: FakeVendor) 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
 async def test_what_a_refused_exchange_says_holds_no_token(vendor: FakeVendor, status: int) -> None:
     vendor.gives_lasting_tokens, vendor.exchange_status = True, status
-    signed_in = await sign_in(vendor, Reader(), TokenDialect())
+    signed_in = await sign_in(vendor, CodeReader(), TokenDialect())
     with pytest.raises(OAuthError, match=r"No access with \[key\]") as raised:
         await begin_exchange(signed_in, describe_exchange(vendor), send, time.time())
     assert raised.value.status == status and signed_in.access_token not in str(raised.value)
@@ -111,7 +90,7 @@ def test_only_addresses_of_the_records_hosts_are_used(named: str) -> None:
 @pytest.mark.parametrize("named", ["https://evil.example", 7, ["x"], ""])
 async def test_a_token_for_another_host_is_dropped(vendor: FakeVendor, named: object) -> None:
     vendor.gives_lasting_tokens = True
-    signed_in = await sign_in(vendor, Reader(), TokenDialect())
+    signed_in = await sign_in(vendor, CodeReader(), TokenDialect())
     vendor.models_at = {"nothing": 1} if named == "" else named
     with pytest.raises(OAuthError, match="not one of the vendor"):
         await begin_exchange(signed_in, describe_exchange(vendor), send, time.time())
@@ -119,14 +98,14 @@ async def test_a_token_for_another_host_is_dropped(vendor: FakeVendor, named: ob
 
 async def test_an_exchange_that_names_no_address_leaves_the_providers(vendor: FakeVendor) -> None:
     vendor.gives_lasting_tokens = True
-    signed_in = await sign_in(vendor, Reader(), TokenDialect())
+    signed_in = await sign_in(vendor, CodeReader(), TokenDialect())
     nowhere = describe_exchange(vendor, address_path=("endpoints", "other"))
     assert (await begin_exchange(signed_in, nowhere, send, time.time())).address == ""
 
 
 async def test_a_refresh_token_goes_into_a_header_field_where_the_vendor_wants_it(vendor: FakeVendor) -> None:
     vendor.refresh_header = "x-vendor-refresh"
-    found = await sign_in(vendor, Reader(), TokenDialect(refresh_header="x-vendor-refresh"))
+    found = await sign_in(vendor, CodeReader(), TokenDialect(refresh_header="x-vendor-refresh"))
     fresh = await refresh_tokens(found, send, time.time())
     assert fresh.access_token != found.access_token and vendor.refreshes == 1
     with pytest.raises(OAuthError) as raised:
@@ -145,7 +124,7 @@ def user_code_endpoints(url: str) -> DeviceEndpoints:
 
 async def test_user_codes_with_pkce_states_and_milliseconds(vendor: FakeVendor) -> None:
     vendor.speaks_milliseconds, vendor.interval, vendor.life = True, 3_000, 300
-    vendor.waits, reader = ["pending", "slow_down", "pending"], Reader()
+    vendor.waits, reader = ["pending", "slow_down", "pending"], CodeReader()
     found = await sign_in(vendor, reader, MILLISECONDS, user_code_endpoints(vendor.url))
     assert reader.seen[0][:2] == (f"{vendor.url}/device", "WXYZ-1234")
     assert reader.seen[0][2] == pytest.approx(300, abs=30) and reader.pauses == [3, 3, 8, 8]
@@ -158,7 +137,7 @@ async def test_user_codes_with_pkce_states_and_milliseconds(vendor: FakeVendor) 
 
 @pytest.mark.parametrize("interval", [3, 0, -1, "x", 1e300])
 async def test_no_interval_makes_a_flood(vendor: FakeVendor, interval: object) -> None:
-    vendor.speaks_milliseconds, vendor.interval, reader = True, interval, Reader()
+    vendor.speaks_milliseconds, vendor.interval, reader = True, interval, CodeReader()
     await sign_in(vendor, reader, MILLISECONDS, user_code_endpoints(vendor.url))
     assert reader.pauses[0] >= 1.0
 
@@ -166,8 +145,8 @@ async def test_no_interval_makes_a_flood(vendor: FakeVendor, interval: object) -
 async def test_another_state_and_a_no_end_it(vendor: FakeVendor) -> None:
     vendor.speaks_milliseconds, vendor.echoes_state = True, "guessed"
     with pytest.raises(OAuthError, match="its state"):
-        await sign_in(vendor, Reader(), MILLISECONDS, user_code_endpoints(vendor.url))
+        await sign_in(vendor, CodeReader(), MILLISECONDS, user_code_endpoints(vendor.url))
     vendor.echoes_state, vendor.waits = "", ["pending", "denied"]
     with pytest.raises(OAuthError, match="was refused: denied"):
-        await sign_in(vendor, Reader(), MILLISECONDS, user_code_endpoints(vendor.url))
+        await sign_in(vendor, CodeReader(), MILLISECONDS, user_code_endpoints(vendor.url))
     assert vendor.sign_ins == 0
