@@ -12,7 +12,7 @@
 # make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
 # make code-kills     1,000 kill -9 at random calls of code that runs: it goes on there, its output is that of the undisturbed run, and
 #                     each effect is there once (25 minutes; COUNT=100 SEED=7)
-# make plugin-bench   what the hooks of three folder plug-ins cost a call, their start and memory (10 seconds; CALLS=1000)
+# make plugin-bench   what the hooks of three folder plug-ins cost a call, their start and memory, and programs as hooks (20 seconds; CALLS=1000)
 # make code-upgrade   code that waits at a call goes on under another version of its interpreter, in an environment of its own (1 minute)
 # make code-bench     what a call of code costs, the first result, the memory of a run, and the tokens of 20 looks (1 minute)
 # make writers        32 processes write one home for a minute, kills among them

@@ -6,6 +6,7 @@ start    wall time from the first request to its answer: the box is made, the ch
 memory   resident memory of a child that waits, and what this process grew by for three of them
 session  wall time of reading three plug-ins for a session, and again while what was read is fresh
 shell    wall time of a moment with one and with four programs as hooks, side by side, and of as many bare shells
+each     wall time until the first, second ... of those hooks has ended, and of as many bare shells
 """
 
 import argparse
@@ -16,6 +17,8 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from hermes.config.plugin_consents import PluginConsent, PluginConsents
@@ -125,7 +128,8 @@ async def measure_shells(folder: Path, rounds: int) -> None:
                 resolve_path=lambda path: path,
                 write_transcript=lambda: "",
             )
-            dispatcher = HookDispatcher(make_shell_sources([found], deps), print)
+            sources = make_shell_sources([found], deps)
+            dispatcher = HookDispatcher(sources, print)
             ours, bare = [], []
             for _ in range(rounds):
                 began = time.perf_counter()
@@ -137,8 +141,27 @@ async def measure_shells(folder: Path, rounds: int) -> None:
             print(
                 f"shell    {count}: {statistics.median(ours):.2f} ms, bare {statistics.median(bare):.2f} ms (medians)"
             )
+            hooks_end = [partial(one.run_hook, _CALL) for one in sources]
+            bare_end = [partial(asyncio.to_thread, _run_bare, shell, number) for number in range(count)]
+            own, other = await _time_ends(hooks_end, rounds), await _time_ends(bare_end, rounds)
+            for place, (mine, theirs) in enumerate(zip(own, other, strict=True), 1):
+                print(f"each     {place} of {count}: {mine:.2f} ms, bare {theirs:.2f} ms (medians)")
     finally:
         await supervisors.close()
+
+
+async def _time_ends(starts: Sequence[Callable[[], Awaitable[object]]], rounds: int) -> list[float]:
+    """Return the median times, in milliseconds, until the first, the second ... of some things has ended."""
+
+    async def time_end(start: Callable[[], Awaitable[object]], began: float) -> float:
+        await start()
+        return 1_000 * (time.perf_counter() - began)
+
+    ends = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        ends.append(sorted(await asyncio.gather(*(time_end(one, began) for one in starts))))
+    return [statistics.median(one) for one in zip(*ends, strict=True)]
 
 
 def _run_bare(shell: str, number: int) -> None:
