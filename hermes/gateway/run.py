@@ -56,7 +56,9 @@ class FailedStarts:
         now = time.time()
         failed = [one for one in self._read_times() if now - WINDOW_SECONDS < one < now + 1]
         self._write_times([*failed, now][-2 * MAX_FAILED_STARTS :])
-        return max(failed[-MAX_FAILED_STARTS] + WINDOW_SECONDS - now, 0.0) if len(failed) >= MAX_FAILED_STARTS else 0.0
+        if len(failed) < MAX_FAILED_STARTS:
+            return 0.0
+        return max(WINDOW_SECONDS - (now - failed[-MAX_FAILED_STARTS]), 0.0)
 
     def clear_starts(self) -> None:
         """Forget the earlier starts, because the gateway runs."""
@@ -79,7 +81,7 @@ class FailedStarts:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "w") as file:
-                file.write(" ".join(f"{one:.3f}" for one in times))
+                file.write(" ".join(map(repr, times)))
 
 
 class DoorAddress(Struct, frozen=True):

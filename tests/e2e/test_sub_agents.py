@@ -100,8 +100,10 @@ async def test_in_the_background_they_are_listed_steered_stopped_and_left_for_la
             await screen.shows("Sub-agent 2 (ask later): done")
             left = await screen.leave()
             assert "A sub-agent is left where it is" in left
+        sent = len(server.requests)
         async with in_tmux(home, "-c") as screen:
             await screen.shows("1 sub-agent of this session goes on.", "1 count files · works")
+            await server.wait_until(lambda: any(one.held for one in server.requests[sent:]))
             server.release()
             await screen.answers("Sub-agent 1 (count files): done", "I heard of all.")
             await screen.enter("/agents")
@@ -127,6 +129,7 @@ async def test_the_plain_chat_says_when_one_begins_and_ends_and_announces_its_qu
         for _ in range(2):
             await screen.enter("1")
         await screen.shows("Denied.", "Sub-agent ask later: refused: rm -rf /etc/x", "Sub-agent 2 (ask later): done")
+        await server.wait_until(lambda: any(one.held for one in server.requests))
         server.release()
         await screen.shows("Sub-agent 1 (count files): done, 1 step.", "I heard of both.\n>")
         await screen.leave()
