@@ -18,9 +18,10 @@ from hermes.execution.layout import AccessLayout
 from hermes.execution.line_program import LineProgram, LineProgramTransport
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy
 from hermes.execution.sandbox.probe import SandboxProbe
+from hermes.execution.sandbox.program_box import BoxedCall
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.plugin_host.box import BoxedCall, BoxPlan, make_boxed_call
+from hermes.plugin_host.box import BoxPlan, make_boxed_call
 from hermes.plugin_host.channel import MAX_RECEIVED_BYTES, PluginChannel, PluginError, PluginRefusedError
 from hermes.plugin_host.folders import PluginFolder
 from hermes.plugin_host.stored_files import MAX_DATA_BYTES, MAX_DATA_FILES, exceeds_data_limit, store_plugin_files
