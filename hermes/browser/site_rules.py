@@ -12,13 +12,12 @@ address, and speaks nothing but HTTPS and HTTP with other sites.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from hermes.browser.tls_hello import list_offered_protocols
-from hermes.execution.base import CommandPermissions, Permit
+from hermes.execution.base import CommandPermissions, Permit, SitePermissions
 from hermes.execution.sandbox.egress_proxy import HostNotAllowed, ProxyRefusal
 from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import Verdict
@@ -31,18 +30,6 @@ _UNREADABLE = frozenset({"malformed", "confusing", "scheme", "address-form"})
 _SECURE = b"h2"
 """What a client offers that speaks HTTP over TLS, and not one that opens a web socket."""
 _NOBODY = N_("nobody could be asked")
-
-
-class SitePermissions(Protocol):
-    """Decides about sites for the call that the browser works for. Each answer comes from a person, or is no."""
-
-    async def open_site(self, host: str, port: int) -> Permit:
-        """Return whether pages of this host may be opened in the browser."""
-        ...
-
-    async def send_to_site(self, host: str, port: int, sender: str) -> Permit:
-        """Return whether a page of `sender` may send data to this host."""
-        ...
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):

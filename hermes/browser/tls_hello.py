@@ -8,10 +8,11 @@ _HANDSHAKE, _CLIENT_HELLO, _PROTOCOLS = 0x16, 1, 16
 
 def list_offered_protocols(opening: bytes) -> tuple[bytes, ...] | None:
     """Return the protocols that a client hello offers, such as `h2`; None where the bytes are none, or cut off."""
-    if len(opening) < 9 or opening[0] != _HANDSHAKE or opening[5] != _CLIENT_HELLO:
+    end = 5 + int.from_bytes(opening[3:5], "big")
+    if len(opening) < max(end, 9) or opening[0] != _HANDSHAKE or opening[5] != _CLIENT_HELLO:
         return None
     try:
-        return _read_protocols(_Cursor(opening[5 : 5 + int.from_bytes(opening[3:5], "big")]))
+        return _read_protocols(_Cursor(opening[5:end]))
     except ValueError:
         return None
 

@@ -15,7 +15,14 @@ from hermes.core.frame import ToolSchema
 from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart
 from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
-from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, Permit, TerminalBackend
+from hermes.execution.base import (
+    BackendHandle,
+    CommandPermissions,
+    DeniedPath,
+    Permit,
+    SitePermissions,
+    TerminalBackend,
+)
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.taint import Taint, TrustedFolders
@@ -384,6 +391,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Whether the call's commands get no network."""
     permissions: CommandPermissions | None = None
     """The permissions that are asked when a command wants more than it has."""
+    site_permissions: SitePermissions | None = None
+    """The permissions that are asked when the browser opens a site, or a page sends something to another."""
     confirm_call: "Callable[[], Awaitable[Permit]] | None" = None
     """Returns whether the call may go on with what is in the conversation by now, as if it began only then."""
     opened: tuple[DeniedPath, ...] = ()
