@@ -1,7 +1,7 @@
 """Starts a browser of this machine in a box of its own, and speaks with it over a pair of pipes.
 
-No port is opened. The box shows programs of the system, fonts and one profile; its network is a proxy of ours. The
-browser's own sandbox, which keeps pages from one another and from the profile, works inside of it.
+No port is opened. The box shows programs of the system, fonts and one profile, in memory or in a folder; its network is
+a proxy of ours. The browser's own sandbox, which keeps pages from one another and from the profile, works inside of it.
 """
 
 import asyncio
@@ -36,6 +36,8 @@ _MEMORY_MB = 3_072
 _SCRIPT_MEMORY_MB = 1_024
 _MAX_OPEN_FILES = 4_096
 _TEMPORARY_BYTES = 512 << 20
+"""Bytes that its temporary files may take, and as many those of a profile in memory."""
+_MEMORY_PROFILE = "/profile"
 _END_SECONDS = 1.0
 _START_SECONDS = 20.0
 _SETTINGS = ("/etc/fonts", "/etc/chromium", "/etc/opt/chrome", "/etc/opt/edge")
@@ -112,11 +114,20 @@ class LaunchedBrowser:
         await self._tree.wait_until_gone(_END_SECONDS)
 
 
+class BrowserFolders(Struct, frozen=True, kw_only=True):
+    """The folders of this machine that a browser may write; no other browser has its profile open.
+
+    Without a profile it has one in memory, which is gone when it ends; without `downloads` it can store none.
+    """
+
+    profile: str = ""
+    downloads: str = ""
+
+
 async def launch_browser(
-    starter: BrowserStarter, program: BrowserProgram, profile: str, proxy_end: socket.socket
+    starter: BrowserStarter, program: BrowserProgram, folders: BrowserFolders, proxy_end: socket.socket
 ) -> LaunchedBrowser:
-    """Start a browser with a profile (a folder of its own, which no other browser has open). `proxy_end` leads to its
-    proxy, and is the caller's to close.
+    """Start a browser. `proxy_end` leads to its proxy, and is the caller's to close.
 
     Raises BrowserError with what is missing or failed.
     """
@@ -124,7 +135,7 @@ async def launch_browser(
     why = explain_missing_box(support, has_network=True, confines_itself=True)
     if why:
         raise BrowserError(N_("The browser does not start, since it could not be confined: {reason}.", reason=why))
-    box = build_box(program, profile)
+    box = build_box(program, folders)
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         pipes = [os.pipe(), os.pipe()]
         for near, far in ((pipes[0][1], pipes[0][0]), (pipes[1][0], pipes[1][1])):
@@ -164,17 +175,22 @@ async def launch_browser(
     return launched
 
 
-def build_box(program: BrowserProgram, profile: str, flags: Sequence[str] = _FLAGS) -> ProgramBox:
-    """Return the box of a browser with this profile."""
+def build_box(program: BrowserProgram, folders: BrowserFolders, flags: Sequence[str] = _FLAGS) -> ProgramBox:
+    """Return the box of a browser with these folders."""
     own = () if any(is_or_below(program.folder, one) for one in SYSTEM_PATHS) else (program.folder,)
     settings = tuple(one for one in _SETTINGS if os.path.isdir(one))
+    profile = folders.profile or _MEMORY_PROFILE
+    temporary = ("/tmp", *(() if folders.profile else (profile,)))  # noqa: S108
+    mounts = [word for one in temporary for word in ("--size", str(_TEMPORARY_BYTES), "--tmpfs", one)]
+    if folders.downloads:
+        mounts += ["--bind", folders.downloads, folders.downloads]
     return ProgramBox(
         program=(os.path.realpath(program.path), *flags, f"--user-data-dir={profile}", "about:blank"),
         folder=profile,
         variables={"HOME": profile, "PATH": SYSTEM_PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "TZ": "UTC"},  # noqa: S108
         shown=(*own, *settings),
-        data=profile,
-        mounts=("--size", str(_TEMPORARY_BYTES), "--tmpfs", "/tmp"),  # noqa: S108
+        data=folders.profile,
+        mounts=tuple(mounts),
         limits=((resource.RLIMIT_DATA, _MEMORY_MB << 20), (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES)),
         has_network=True,
         can_start_processes=True,

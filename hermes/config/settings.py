@@ -311,6 +311,26 @@ class WebSettings(Struct, frozen=True):
     """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
 
 
+class BrowserProfile(StrEnum):
+    """Where the browser keeps what sites store in it."""
+
+    MEMORY = "memory"
+    KEPT = "kept"
+
+
+class BrowserSettings(Struct, frozen=True):
+    """The browser that the agent uses (`browser:`)."""
+
+    program: str = ""
+    """The browser to start, by its path; empty: the first that this machine has."""
+    profile: BrowserProfile = BrowserProfile.MEMORY
+    """`memory`: every session's browser begins empty, and leaves nothing. `kept`: it has the profile of the home, in
+    which you sign in to sites by `hermes browser login`; one session at a time uses it.
+    """
+    inactivity_timeout: Positive = 600
+    """Seconds after which a browser that nobody has used is closed."""
+
+
 class McpToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Which of a server's tools are offered, by the names that the server gives them; `*` and `?` as in file names."""
 
@@ -696,6 +716,7 @@ class Settings(Struct, frozen=True):
     security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
     web: WebSettings = WebSettings()
+    browser: BrowserSettings = BrowserSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
     hooks: Mapping[str, object] = {}
