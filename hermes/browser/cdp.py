@@ -23,6 +23,9 @@ T = TypeVar("T")
 EventHandler = Callable[[str, Raw], None]
 """Takes an event's name and its parameters, as they came. It is quick, and does not raise."""
 
+EventWatch = Callable[[str, str, Raw], bool]
+"""Takes a session, an event's name and its parameters, and returns whether it keeps the event."""
+
 CALL_SECONDS = 30.0
 MAX_WAITING_CALLS = 1_000
 MAX_WAITING_BYTES = 64 << 20
@@ -79,6 +82,7 @@ class CdpConnection:
         self._on_gone = on_gone
         self._waiting: dict[int, asyncio.Future[Raw]] = {}
         self._handlers: dict[str, EventHandler] = {}
+        self._watch: EventWatch | None = None
         self._last_id = 0
         self._task: asyncio.Task[None] | None = None
         self._gone = asyncio.Event()
@@ -102,6 +106,10 @@ class CdpConnection:
         One handler a session; another one takes its place.
         """
         self._handlers[session_id] = handler
+
+    def set_watch(self, watch: EventWatch) -> None:
+        """Show each event to `watch` before its session's handler, which does not get what that keeps."""
+        self._watch = watch
 
     def remove_handler(self, session_id: str) -> None:
         """Drop the events of a session from now on."""
@@ -212,10 +220,10 @@ class CdpConnection:
 
     def _take_event(self, message: _Message) -> None:
         handler = self._handlers.get(message.session_id)
-        if handler is None:
-            return
         try:
-            handler(message.method, message.params)
+            kept = self._watch is not None and self._watch(message.session_id, message.method, message.params)
+            if handler is not None and not kept:
+                handler(message.method, message.params)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             _LOG.warning("the event %s of a browser cannot be read: %s", message.method[:80], error)
 
@@ -233,6 +241,7 @@ class CdpConnection:
         self._gone.set()
         self._transport.close()
         self._handlers.clear()
+        self._watch = None
         for answer in self._waiting.values():
             if not answer.done():
                 _fail(answer, BrowserGoneError("The browser is gone."))

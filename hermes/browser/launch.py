@@ -44,7 +44,7 @@ _SETTINGS = ("/etc/fonts", "/etc/chromium", "/etc/opt/chrome", "/etc/opt/edge")
 """Fonts, and what the owner of the machine rules for browsers."""
 _UNUSED = (
     "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,GlobalMediaControls,AutofillServerCommunication,"
-    "CertificateTransparencyComponentUpdater,PrivacySandboxSettings4,HttpsUpgrades,WebUSB,WebBluetooth"
+    "Reporting,NetworkErrorLogging,CertificateTransparencyComponentUpdater,PrivacySandboxSettings4,HttpsUpgrades,WebUSB,WebBluetooth"
 )
 _FLAGS = (
     "--headless=new",
@@ -67,7 +67,7 @@ _FLAGS = (
     "--disable-notifications",
     "--disable-speech-api",
     "--metrics-recording-only",
-    "--no-pings",
+    "--blink-settings=hyperlinkAuditingEnabled=false",
     "--no-service-autorun",
     "--password-store=basic",
     "--use-mock-keychain",

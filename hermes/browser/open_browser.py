@@ -1,9 +1,8 @@
 """A running browser as one session uses it: its tabs, of which one is the current one, and its downloads."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,7 +14,6 @@ from hermes.browser.refs import RefTable
 from hermes.browser.tab import AUTO_ATTACH, Tab
 from hermes.browser.target_session import TargetSession
 from hermes.core.errors import BrowserError
-from hermes.util.cancellation import cancel_tasks
 
 MAX_TABS = 12
 _WORKERS = frozenset({"worker", "shared_worker", "service_worker"})
@@ -26,11 +24,22 @@ _TAB_FILTER = [
     {"type": "background_page", "exclude": True},
     {},
 ]
-_MAX_STARTING = 200
-_LOG = logging.getLogger(__name__)
 
-PrepareSession = Callable[[TargetSession], Awaitable[None]]
-"""Prepares a session with a page, frame or worker before anything in it runs: nothing was requested by it yet."""
+
+class TargetGuard(Protocol):
+    """Watches what targets request."""
+
+    def prepare_target(self, session: TargetSession, tab: Tab | None) -> bool:
+        """Get to know a page, frame or worker before anything in it runs; return whether it may run at all. `tab` is
+        whose it is; None for what belongs to no tab.
+
+        It waits for no answer: a page that has opened another one does nothing until that one runs.
+        """
+        ...
+
+    def forget_target(self, session_id: str) -> None:
+        """Forget a target that is gone."""
+        ...
 
 
 class BrowserOptions(Struct, frozen=True, kw_only=True):
@@ -39,8 +48,8 @@ class BrowserOptions(Struct, frozen=True, kw_only=True):
     download_folder: Path | None = None
     """Where downloads go; None: they are refused."""
     max_tabs: int = MAX_TABS
-    prepare_session: PrepareSession | None = None
-    """Prepares each session, such as with a policy for its requests. One that fails ends its target."""
+    guard: TargetGuard | None = None
+    """Knows each target before it runs."""
 
 
 DEFAULT_OPTIONS = BrowserOptions()
@@ -63,7 +72,6 @@ class OpenBrowser:
         self._by_session: dict[str, Tab] = {}
         self._current = 0
         self._last_number = 0
-        self._starting: set[asyncio.Task[None]] = set()
         self._new_tab = asyncio.Event()
         self._interrupted_openers: set[str] = set()
 
@@ -73,9 +81,8 @@ class OpenBrowser:
         await self.connection.call("Browser.setDownloadBehavior", self.downloads.settings)
         await self.connection.call("Target.setAutoAttach", {**AUTO_ATTACH, "filter": _TAB_FILTER})
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let all that waits for a page end."""
-        await cancel_tasks(self._starting)
         for tab in [*self.tabs.values()]:
             self._drop_tab(tab)
 
@@ -155,14 +162,14 @@ class OpenBrowser:
             owner.frames[target.target_id] = session
             self._by_session[session.session_id] = owner
             owner.prepare_frame(session)
-            self._begin(session)
+            self._begin(session, owner)
         elif target.type in _WORKERS:
-            self._begin(session)
+            self._begin(session, owner)
         else:
             session.post("Runtime.runIfWaitingForDebugger")
 
     def _take_page(self, session: TargetSession) -> None:
-        if len(self.tabs) >= self._options.max_tabs or len(self._starting) > _MAX_STARTING:
+        if len(self.tabs) >= self._options.max_tabs:
             self._refuse_popup(session.target)
             return
         self._last_number += 1
@@ -170,7 +177,7 @@ class OpenBrowser:
         self.tabs[tab.number] = self._by_target[tab.main_frame] = tab
         self._by_session[session.session_id] = tab
         tab.prepare_page()
-        self._begin(session)
+        self._begin(session, tab)
         if not self._current:
             self._current = tab.number
         self._new_tab.set()
@@ -185,6 +192,8 @@ class OpenBrowser:
             opener.session.post("Runtime.terminateExecution")
 
     def _take_detached(self, session_id: str) -> None:
+        if self._options.guard is not None:
+            self._options.guard.forget_target(session_id)
         tab = self._by_session.pop(session_id, None)
         if tab is None:
             return
@@ -197,21 +206,10 @@ class OpenBrowser:
                 del tab.frames[frame_id]
         tab.activity.wake()
 
-    def _begin(self, session: TargetSession) -> None:
-        """Let a target run once its session is prepared."""
-        if self._options.prepare_session is None:
+    def _begin(self, session: TargetSession, tab: Tab | None) -> None:
+        """Let a target run, unless its guard says that it may not."""
+        guard = self._options.guard
+        if guard is None or guard.prepare_target(session, tab):
             session.post("Runtime.runIfWaitingForDebugger")
-            return
-        task = asyncio.create_task(self._prepare(session, self._options.prepare_session), name="a browser's target")
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
-
-    async def _prepare(self, session: TargetSession, prepare: PrepareSession) -> None:
-        try:
-            async with asyncio.timeout(_START_SECONDS):
-                await prepare(session)
-        except (BrowserError, TimeoutError) as error:
-            _LOG.warning("a target of a browser cannot be prepared and is closed: %s", error)
+        else:
             self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
-            return
-        session.post("Runtime.runIfWaitingForDebugger")

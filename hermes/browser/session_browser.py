@@ -17,7 +17,7 @@ from hermes.browser.request_guard import RequestGuard
 from hermes.browser.site_rules import SiteRules
 from hermes.core.errors import BrowserError
 from hermes.execution.base import SitePermissions
-from hermes.execution.sandbox.egress_proxy import EgressProxy
+from hermes.execution.sandbox.egress_proxy import Connect, EgressProxy
 from hermes.i18n.messages import N_
 from hermes.safety.urls import Resolver, UrlPolicy
 from hermes.util.cancellation import cancel_tasks
@@ -38,6 +38,8 @@ class BrowserPlan(Struct, frozen=True, kw_only=True):
     idle_seconds: float = 600.0
     policy: UrlPolicy = UrlPolicy()
     resolver: Resolver | None = None
+    connect: Connect | None = None
+    """How its proxy connects; None: as the system does."""
 
 
 class _Running(Struct, frozen=True, eq=False):
@@ -70,8 +72,9 @@ class SessionBrowser:
         return self._running is not None and self._running.launched.is_running
 
     @contextlib.asynccontextmanager
-    async def use(self, permissions: SitePermissions | None) -> AsyncIterator[OpenBrowser]:
-        """Lend the browser for one call, which `permissions` are asked for; it is started if need be.
+    async def use(self, permissions: SitePermissions | None, opens: str = "") -> AsyncIterator[OpenBrowser]:
+        """Lend the browser for one call, which `permissions` are asked for; it is started if need be. `opens` is the
+        address that the call opens.
 
         Raises BrowserError where there is none, or it does not start.
         """
@@ -79,7 +82,7 @@ class SessionBrowser:
             running = await self._ensure_running()
         self._users += 1
         try:
-            with self._rules.asking(permissions):
+            with self._rules.asking(permissions, opens):
                 yield running.tabs
         finally:
             self._users -= 1
@@ -123,13 +126,14 @@ class SessionBrowser:
             raise BrowserError(N_("There is no browser on this machine."), INSTALL_HINT)
         folders = await asyncio.to_thread(self._prepare_folders)
         async with contextlib.AsyncExitStack() as undo:
-            proxy = EgressProxy(self._rules, None, self._note_refusal)
+            proxy = EgressProxy(self._rules, None, self._note_refusal, plan.connect)
             undo.push_async_callback(proxy.close)
             with proxy.open() as proxy_end:
                 launched = await launch_browser(self._starter, program, folders, proxy_end)
             undo.push_async_callback(launched.close)
             guard = RequestGuard(launched.connection, self._rules)
             undo.push_async_callback(guard.close)
+            await guard.start()
             options = BrowserOptions(download_folder=Path(folders.downloads), guard=guard)
             tabs = OpenBrowser(launched.connection, options)
             await tabs.start()
@@ -151,10 +155,10 @@ class SessionBrowser:
         running, self._running = self._running, None
         try:
             if running is not None:
-                await running.tabs.close()
+                await running.proxy.close()  # first, so that nothing leaves while pages close
+                running.tabs.close()
                 await running.guard.close()
                 await running.launched.close()
-                await running.proxy.close()
         finally:
             self._held.close()
             with contextlib.suppress(OSError):  # what was downloaded stays

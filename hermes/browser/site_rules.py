@@ -12,7 +12,6 @@ address, and speaks nothing but HTTPS and HTTP with other sites.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -30,6 +29,9 @@ _UNREADABLE = frozenset({"malformed", "confusing", "scheme", "address-form"})
 _SECURE = b"h2"
 """What a client offers that speaks HTTP over TLS, and not one that opens a web socket."""
 _NOBODY = N_("nobody could be asked")
+MAX_QUESTIONS = 5
+"""The questions that one call may lead to; a page that wants more is up to something."""
+_TOO_MANY = N_("too many sites are asked for at once")
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
@@ -51,17 +53,25 @@ class SiteRules:
         self._opened = policy
         self._resolver = resolver
         self._permissions: SitePermissions | None = None
+        self._announced = ("", 0)
+        self._questions_left = 0
         self._answers: dict[tuple[str, ...], asyncio.Future[str]] = {}
         self._sites: set[tuple[str, int]] = set()
 
     @contextlib.contextmanager
-    def asking(self, permissions: SitePermissions | None) -> Iterator[None]:
-        """Ask through `permissions` inside of the block; outside of one nobody is asked, and the answer is no."""
-        before, self._permissions = self._permissions, permissions
+    def asking(self, permissions: SitePermissions | None, opens: str = "") -> Iterator[None]:
+        """Ask through `permissions` inside of the block; outside of one nobody is asked, and the answer is no.
+
+        `opens` is the address that is opened by the agent itself: a page leads to none in an inner network.
+        """
+        before = self._permissions, self._announced, self._questions_left
+        self._permissions, self._questions_left = permissions, MAX_QUESTIONS
+        judged = judge_url(opens, self._opened)
+        self._announced = (judged.host, judged.port)
         try:
             yield
         finally:
-            self._permissions = before
+            self._permissions, self._announced, self._questions_left = before
 
     async def explain_refusal(self, request: PageRequest) -> str:
         """Return why a request may not be made, as the end of a sentence; empty where it may. A person may be asked."""
@@ -118,7 +128,8 @@ class SiteRules:
         host, port = judged.host, judged.port
         if (host, port) in self._sites:
             return ""
-        if not allowed and judge_url(url, UrlPolicy(private=(f"{host}:{port}",))).verdict is not Verdict.ALLOW:
+        may_open = UrlPolicy(private=(f"{host}:{port}",))
+        if not allowed and ((host, port) != self._announced or judge_url(url, may_open).verdict is not Verdict.ALLOW):
             return judged.reason  # no answer opens an address at which keys are handed out
         why = await self._ask_once(("open", host, str(port)), lambda asked: asked.open_site(host, port))
         if not why:
@@ -128,12 +139,14 @@ class SiteRules:
         return why
 
     async def _allow_sending(self, page: str, judged: UrlJudgement) -> str:
-        sender = judge_url(page, self._opened).host or (urlsplit(page).scheme if page else "")
-        if sender and is_same_site(judged.host, sender):
+        sender = judge_url(page, self._opened).host
+        if not sender:
+            return N_("its page is gone")
+        if is_same_site(judged.host, sender):
             return ""
         return await self._ask_once(
             ("send", sender, judged.host, str(judged.port)),
-            lambda asked: asked.send_to_site(judged.host, judged.port, sender or "about:blank"),
+            lambda asked: asked.send_to_site(judged.host, judged.port, sender),
         )
 
     async def _ask_once(self, key: tuple[str, ...], ask: Callable[[SitePermissions], Awaitable[Permit]]) -> str:
@@ -146,6 +159,9 @@ class SiteRules:
                 return known.result()
         if self._permissions is None:
             return _NOBODY
+        if not self._questions_left:
+            return _TOO_MANY
+        self._questions_left -= 1
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answers[key] = answer
         try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hermes.browser.site_rules import PageRequest, SiteRules
+from hermes.browser.site_rules import MAX_QUESTIONS, PageRequest, SiteRules
 from hermes.browser.tls_hello import list_offered_protocols
 from hermes.execution.base import Permit
 from hermes.execution.sandbox.egress_proxy import EgressProxy, ProxyRefusal
@@ -129,6 +129,8 @@ async def test_a_person_opens_a_host_of_their_own_network_for_its_own_pages() ->
     rules, person = await opened("open localhost:3000")
     mine = PageRequest(url="http://localhost:3000/", opens_page=True)
     with rules.asking(person):
+        assert await rules.explain_refusal(mine), "a page leads there"
+    with rules.asking(person, mine.url):
         assert await rules.explain_refusal(mine) == ""
         assert await rules.explain_refusal(PageRequest(url="http://localhost:3000/a.js", page=mine.url)) == ""
         for page, url in (
@@ -141,6 +143,15 @@ async def test_a_person_opens_a_host_of_their_own_network_for_its_own_pages() ->
         for url in ("http://169.254.169.254/", "http://metadata.google.internal/"):
             assert await rules.explain_refusal(PageRequest(url=url, opens_page=True))
     assert person.questions == ["open localhost:3000"]
+
+
+async def test_a_page_cannot_ask_without_end() -> None:
+    rules, person = await opened()
+    with rules.asking(person):
+        for number in range(50):
+            await rules.explain_refusal(PageRequest(url=f"https://x{number}.example/", page=SHOP, opens_page=True))
+            await rules.explain_refusal(PageRequest(url=f"https://y{number}.example/", page=SHOP, method="POST"))
+    assert len(person.questions) == MAX_QUESTIONS
 
 
 async def test_a_question_that_is_given_up_is_asked_again() -> None:
@@ -223,8 +234,8 @@ async def test_the_proxy_ends_what_is_no_https_before_the_server_hears_of_it() -
     async with server:
         port = server.sockets[0].getsockname()[1]
         rules, person = await opened(f"open localhost:{port}", private=(f"127.0.0.1:{port}",))
-        with rules.asking(person):
-            assert await rules.explain_refusal(PageRequest(url=f"http://localhost:{port}/", opens_page=True)) == ""
+        with rules.asking(person, url := f"http://localhost:{port}/"):
+            assert await rules.explain_refusal(PageRequest(url=url, opens_page=True)) == ""
         for host, opening, reached in (("127.0.0.1", b"hello", False), ("localhost", b"hello", True)):
             heard.clear()
             proxy = EgressProxy(rules, None)

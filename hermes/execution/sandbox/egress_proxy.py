@@ -42,6 +42,8 @@ _HOP_HEADERS = frozenset(
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 ResolveHost = Callable[[str, int], Awaitable[Sequence[str]]]
+Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""Connects to an address and a port. Raises OSError."""
 
 
 class ProxyRefusal(Exception):  # noqa: N818 - an answer, not a fault
@@ -163,7 +165,7 @@ class AllowedHosts:
 class EgressProxy:
     """The proxy of one command. `close` ends it with all its connections.
 
-    `on_refusal` is called once for each refused host.
+    `on_refusal` is called once for each refused host; `connect` makes the connections, by the system unless given.
     """
 
     def __init__(
@@ -171,7 +173,9 @@ class EgressProxy:
         hosts: HostRules,
         permissions: CommandPermissions | None,
         on_refusal: Callable[[str], None] | None = None,
+        connect: Connect | None = None,
     ) -> None:
+        self._connect = connect or _connect_address
         self._hosts = hosts
         self._permissions = permissions
         self._on_refusal = on_refusal
@@ -316,8 +320,12 @@ class EgressProxy:
         for address in found:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await asyncio.open_connection(address, port, limit=_CHUNK)
+                    return await self._connect(address, port)
         raise ProxyRefusal("502 Bad Gateway", f"{host}:{port} does not answer.")
+
+
+async def _connect_address(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(address, port, limit=_CHUNK)
 
 
 class _EndAwareReader(asyncio.StreamReader):
