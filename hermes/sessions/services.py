@@ -22,6 +22,7 @@ from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory
 from hermes.sessions.epoch_frame import FrameBuilder
 from hermes.sessions.features.features import FeatureDeps
+from hermes.sessions.features.speech import LateSpeech, SpeechParts
 from hermes.sessions.model.credentials import Credentials, with_stored_providers
 from hermes.sessions.model.model_route import (
     ModelConnection,
@@ -81,6 +82,7 @@ class Services:
         )
         self.turn_log = TurnLog(home.logs, self.redactor.redact, clock)
         """Writes a line for each turn of this process."""
+        self.speech = LateSpeech(partial(_gather_speech_parts, self))
         self.process_deps: ProcessDeps
         self.frame_builder: FrameBuilder
         self.timeouts: HttpTimeouts
@@ -148,6 +150,7 @@ class Services:
             backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
             on_allowed=self._allow_always,
+            get_speech=self.speech,
         )
         self.frame_builder = FrameBuilder(self.home, self.settings, self.options, self.redactor)
         limits = self.settings.model.timeout
@@ -218,6 +221,7 @@ class Services:
         if self._plugin_host is not None:
             self._retired.append(self._plugin_host.close)
             self._plugin_host = None
+        self._retired.append(self.speech.detach())
         self.budget.use_settings(self.settings)
         self._build_store_parts()
         return loaded, True
@@ -253,6 +257,7 @@ class Services:
             await self._mcp_servers.close()
         if self._plugin_host is not None:
             await self._plugin_host.close()
+        await self.speech.close()
         await self._model_stack.aclose()
 
     async def load_taint_marks(self) -> TaintMarks:
@@ -384,6 +389,17 @@ class Services:
             cache_ttl=caching.cache_ttl if caching.enabled else "",
         )
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)
+
+
+def _gather_speech_parts(services: Services) -> SpeechParts:
+    return SpeechParts(
+        settings=services.settings,
+        environ=services.environ,
+        home=services.home,
+        get_credentials=lambda: services.credentials,
+        get_supervisors=lambda: services.supervisors,
+        learn=services.redactor.add_secret,
+    )
 
 
 async def _close_supervisors(services: Services) -> None:
