@@ -22,7 +22,6 @@ from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory
 from hermes.sessions.epoch_frame import FrameBuilder
 from hermes.sessions.features.features import FeatureDeps
-from hermes.sessions.features.speech import LateSpeech, SpeechParts
 from hermes.sessions.model.credentials import Credentials, with_stored_providers
 from hermes.sessions.model.model_route import (
     ModelConnection,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
     from hermes.plugin_host.host import PluginHost
     from hermes.sessions.mcp_servers import AgreedServers
+    from hermes.speech.service import SpeechService
 
 
 _PROJECT_PLATFORMS = ("cli", "api")
@@ -82,7 +82,7 @@ class Services:
         )
         self.turn_log = TurnLog(home.logs, self.redactor.redact, clock)
         """Writes a line for each turn of this process."""
-        self.speech = LateSpeech(partial(_gather_speech_parts, self))
+        self.speech = LateSpeech(self)
         self.process_deps: ProcessDeps
         self.frame_builder: FrameBuilder
         self.timeouts: HttpTimeouts
@@ -391,15 +391,44 @@ class Services:
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)
 
 
-def _gather_speech_parts(services: Services) -> SpeechParts:
-    return SpeechParts(
-        settings=services.settings,
-        environ=services.environ,
-        home=services.home,
-        get_credentials=lambda: services.credentials,
-        get_supervisors=lambda: services.supervisors,
-        learn=services.redactor.add_secret,
-    )
+class LateSpeech:
+    """What hears and speaks for all sessions of a process; it is imported and opened when it is first called."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._service: SpeechService | None = None
+
+    def __call__(self) -> "SpeechService":
+        """Return what hears and speaks."""
+        if self._service is None:
+            from hermes.sessions.features.speech import SpeechParts, open_speech_service
+
+            services = self._services
+            self._service = open_speech_service(
+                SpeechParts(
+                    settings=services.settings,
+                    environ=services.environ,
+                    home=services.home,
+                    get_credentials=lambda: services.credentials,
+                    get_supervisors=lambda: services.supervisors,
+                    learn=services.redactor.add_secret,
+                )
+            )
+        return self._service
+
+    def detach(self) -> Callable[[], Awaitable[None]]:
+        """Open another one, with new settings, at the next call; return the function that closes the present one."""
+        service, self._service = self._service, None
+
+        async def close() -> None:
+            if service is not None:
+                await service.close()
+
+        return close
+
+    async def close(self) -> None:
+        """Close it if it was opened."""
+        await self.detach()()
 
 
 async def _close_supervisors(services: Services) -> None:

@@ -1,8 +1,8 @@
 """Opus in Ogg, read without a decoder: how long it is, and how loud it looks.
 
-The length of each packet stands in its first byte and the rest of the format is framing, so a stranger's file needs no
-C parser for that. A packet of a variable rate is as large as what is said in it is rich: the picture of a voice message
-is drawn from these sizes. Sources: RFC 3533 (Ogg), RFC 6716 section 3 (packets), RFC 7845 (Opus in Ogg).
+The length of each packet stands in its first byte and the rest of the format is framing, so an untrusted file needs no
+parser in C for that. A packet of a variable rate is as large as what is said in it is rich: the picture of a voice
+message is drawn from these sizes. Sources: RFC 3533 (Ogg), RFC 6716 section 3 (packets), RFC 7845 (Opus in Ogg).
 """
 
 from collections.abc import Iterator

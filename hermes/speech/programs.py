@@ -1,6 +1,6 @@
 """Runs a program on a sound: bytes in by a handle, out by a pipe, within limits, and in a box where one is asked for.
 
-A voice message is a stranger's file and ffmpeg a large parser in C, so what reads one sees nothing of this machine but
+A voice message is untrusted content and ffmpeg a large parser in C, so what reads one sees nothing of this machine but
 the file's handle.
 """
 
@@ -44,7 +44,7 @@ class Confinement(Enum):
     """Whether a program runs in a box."""
 
     REQUIRED = auto()
-    """It reads what a stranger has made: without a box it does not run."""
+    """It reads untrusted content: without a box it does not run."""
     PREFERRED = auto()
     """It reads what an engine of the person has made."""
     NONE = auto()

@@ -3,6 +3,7 @@
 It understands no speech: what it hears is told by `heard`, what it says is `sound`. The openai client judges it.
 """
 
+import asyncio
 import secrets
 from collections.abc import Callable
 
@@ -38,6 +39,10 @@ class FakeSpeech:
         """The requests to speak."""
         self.failing: list[tuple[int, str]] = []
         """Status and message of the next answers."""
+        self.hold: asyncio.Event | None = None
+        """Nothing is heard before this is set."""
+        self.was_asked = asyncio.Event()
+        """Set when something is to be heard."""
         self._listener = Listener(
             [web.post("/v1/audio/transcriptions", self._hear), web.post("/v1/audio/speech", self._speak)]
         )
@@ -59,6 +64,9 @@ class FakeSpeech:
         return {"provider": "local", "base_url": self.base, "api_key": self.key, **more}
 
     async def _hear(self, request: web.Request) -> web.Response:
+        self.was_asked.set()
+        if self.hold is not None:
+            await self.hold.wait()
         if refused := self._refuse(request):
             return refused
         if not request.content_type.startswith("multipart/form-data"):

@@ -1,9 +1,6 @@
-"""The ears and the voice of a process, with its keys, its transport and its supervisors.
+"""The ears and the voice of a process, with its keys, its transport and its supervisors."""
 
-What hears and speaks is imported when something does so for the first time.
-"""
-
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,34 +28,6 @@ class SpeechParts(KeyHolder, frozen=True, kw_only=True):
     get_supervisors: "Callable[[], Supervisors]"
     learn: Callable[[str, str], None]
     """Told the name and the value of each key that is read."""
-
-
-class LateSpeech:
-    """What hears and speaks for all sessions of a process, opened when it is first called."""
-
-    def __init__(self, get_parts: Callable[[], SpeechParts]) -> None:
-        self._get_parts = get_parts
-        self._service: SpeechService | None = None
-
-    def __call__(self) -> "SpeechService":
-        """Return what hears and speaks."""
-        if self._service is None:
-            self._service = _open_service(self._get_parts())
-        return self._service
-
-    def detach(self) -> Callable[[], Awaitable[None]]:
-        """Have it opened anew when it is called next, with other settings; return what closes the one until now."""
-        service, self._service = self._service, None
-
-        async def close() -> None:
-            if service is not None:
-                await service.close()
-
-        return close
-
-    async def close(self) -> None:
-        """Close it if it was opened."""
-        await self.detach()()
 
 
 class StoredSpeechKeys:
@@ -119,7 +88,7 @@ def describe_speech(
         get_supervisors=lambda: Supervisors(environ),
         learn=lambda _name, _value: None,
     )
-    service = _open_service(parts)
+    service = open_speech_service(parts)
     try:
         hears = EngineReport(N_("Voice messages are heard by {name}.", name=service.find_transcriber().title))
     except NoEngineError as error:
@@ -131,7 +100,8 @@ def describe_speech(
     return hears, speaks, service.can_convert
 
 
-def _open_service(parts: SpeechParts) -> "SpeechService":
+def open_speech_service(parts: SpeechParts) -> "SpeechService":
+    """Return what hears and speaks; whoever opens it closes it."""
     from hermes.config.speech import SpeechSettings
     from hermes.providers.http import create_http_transport
     from hermes.speech.service import SpeechService

@@ -198,7 +198,9 @@ class DiscordPlatform(Platform):
             return None
         name = Path(message.file).name
         file: dict[str, object] = {"id": "0", "filename": name, "file_size": len(content)}
-        found = await self._client.call_api("POST", f"channels/{_channel_id(message.place)}/attachments", {"files": [file]})
+        found = await self._client.call_api(
+            "POST", f"channels/{_channel_id(message.place)}/attachments", {"files": [file]}
+        )
         places = decode_response(found, DiscordUploadPlaces, "Discord").attachments
         if not places:
             raise SendError(SendFault.BAD_FORMAT, N_("Discord gives no place for the recording."))
