@@ -51,6 +51,8 @@ REQUIREMENTS = {
         "chromium-headless-shell", ("chromium-headless-shell",), is_optional=True, is_linux_only=True
     ),
     "curl": Requirement("curl", ("curl",)),
+    "espeak-ng": Requirement("espeak-ng", ("espeak-ng",), is_optional=True),
+    "ffmpeg": Requirement("ffmpeg", ("ffmpeg", "ffprobe"), is_optional=True),
     "fish": Requirement("fish", ("fish",), is_optional=True),
     "git": Requirement("git", ("git",)),
     "gnome-keyring": Requirement(

@@ -72,6 +72,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
     about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ, home)]
+    about += _check_speech(environ, home)
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
@@ -158,6 +159,34 @@ async def _check_code_engine(environ: Mapping[str, str], home: HermesHome) -> Do
         return DoctorCheck(name="code", state=OK, said=said)
     said = N_("Code that calls tools runs in pydantic-monty {version}, behind {wall}.", version=version, wall=wall)
     return DoctorCheck(name="code", state=OK, said=said)
+
+
+def _check_speech(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
+    """Check who hears voice messages and who speaks; no server is asked."""
+    from hermes.sessions.features.speech import describe_speech
+    from hermes.speech.sound_formats import ADVICE
+
+    try:
+        settings, whole = load_settings(home).settings, merge_dotenv(environ, home.env_file)
+        hears, speaks, has_ffmpeg = describe_speech(settings, whole, home)
+    except (HermesError, OSError):
+        return []  # told by the check of the settings
+    said = [hears.said, speaks.said]
+    wrong = [one for one in (hears, speaks) if one.hint]
+    advice = [one.hint for one in wrong]
+    if not has_ffmpeg and len(wrong) < len(said):
+        said.append(N_("There is no ffmpeg: some recordings cannot be read, and speech may go out as a plain file."))
+        advice.append(ADVICE)
+    # Whoever has named an engine wants it; without one nothing is missing.
+    named = (settings.stt.provider and hears.hint) or (settings.tts.provider and speaks.hint)
+    return [
+        DoctorCheck(
+            name="voice",
+            state=WARNING if named else OK,
+            said=join_localizable(" ", said),
+            advice=join_localizable(" ", advice),
+        )
+    ]
 
 
 def _is_python_chosen(home: HermesHome) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, structs
 
 from hermes.config.display import DisplaySettings
+from hermes.config.speech import VoiceMode
 from hermes.core.events import Level
 from hermes.util.text import escape_unseen_characters
 
@@ -158,6 +159,14 @@ class ChatControls(Protocol):
 
     async def send_file(self, file: Path, text: str) -> None:
         """Send a file of Hermes' own to this chat, with a text. Raises UsageError where the platform takes none."""
+        ...
+
+    async def get_voice_mode(self) -> VoiceMode:
+        """Return when this chat's answers are spoken."""
+        ...
+
+    async def set_voice_mode(self, mode: VoiceMode) -> None:
+        """Choose when they are. Raises UsageError where the platform takes no files."""
         ...
 
 

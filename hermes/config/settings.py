@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from hermes.config.display import DisplaySettings
 from hermes.config.gateway import GatewaySettings
+from hermes.config.speech import SpeechToTextSettings, TextToSpeechSettings
 from hermes.core.secret import KeyHolder
 
 Count = Annotated[int, Meta(ge=0)]
@@ -717,6 +718,8 @@ class Settings(Struct, frozen=True):
     tool_output: ToolSettings = ToolSettings()
     web: WebSettings = WebSettings()
     browser: BrowserSettings = BrowserSettings()
+    stt: SpeechToTextSettings = SpeechToTextSettings()
+    tts: TextToSpeechSettings = TextToSpeechSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
     hooks: Mapping[str, object] = {}

@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec import structs
 
 from hermes.admin.config import change_settings
+from hermes.config.speech import VoiceMode
 from hermes.core.chats import OutboxItem, Outgoing
 from hermes.core.errors import UsageError
 from hermes.core.ids import new_queued_message_id
@@ -73,6 +74,16 @@ class PlatformChatControls:
         key = f"file:{new_queued_message_id()}"
         message = Outgoing(place=place, text=text, file=str(file), key=key)
         await self._chat_session.enqueue([OutboxItem(key=key, message=message, session_id=session_id)])
+
+    async def get_voice_mode(self) -> VoiceMode:
+        """Return when this chat's answers are spoken."""
+        return await self._chat_session.voice.get_mode()
+
+    async def set_voice_mode(self, mode: VoiceMode) -> None:
+        """Choose when they are."""
+        if mode is not VoiceMode.NEVER and not self._chat_session.account.can.media:
+            raise UsageError(N_("{name} takes no files.", name=self._chat_session.place.platform))
+        await self._chat_session.voice.set_mode(mode)
 
     async def hand_off(self, target: str) -> str:
         """Bind another chat of the person to this session, and tell it; return what to say here."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
 from hermes.commands.event_descriptions import format_epoch_notice
@@ -18,7 +18,6 @@ from hermes.core.chats import (
     Binding,
     ChatKind,
     InboundEvent,
-    MediaKind,
     OutboxItem,
     Outgoing,
     Posting,
@@ -52,6 +51,7 @@ from hermes.gateway.stream_renderer import StreamRenderer, StreamTarget
 from hermes.gateway.surroundings import describe_surroundings
 from hermes.gateway.telemetry import Telemetry
 from hermes.gateway.text.split import split_text
+from hermes.gateway.voice.chat_voice import ChatVoice, SpokenChat
 from hermes.i18n.formats import format_duration, format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc.remote_session import RemoteSession
@@ -103,6 +103,8 @@ class GatewayDeps(Struct, frozen=True, kw_only=True):
     media: Path
     """The folder of files that come in."""
     hooks: GatewayHooks
+    voice_modes: dict[str, str] = field(default_factory=dict)
+    """What chats have chosen about spoken answers, by their lanes, as far as that was looked up; empty: nothing."""
 
 
 class ChatSession:
@@ -133,6 +135,7 @@ class ChatSession:
         self.has_moved = False
         """Whether its session was in another place until now, which the model is told with the next message."""
         self.questions = ChatQuestions(self)
+        self.voice = ChatVoice(_describe_spoken_chat(self, deps))
         self.actor: SessionPort
         self._renderer: StreamRenderer | None = None
         self._work_queue: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_MAX_QUEUED_WORK)
@@ -207,20 +210,15 @@ class ChatSession:
         account = self.account
         heard = [one.arrival for one in events]
         shared = is_shared(account.plan.settings, self.place)
-        files = _open_attached_files(self)
-        inbound = await build_inbound(account, heard, _find_received_folder(self), shared=shared, files=files)
+        inbound = await _build_inbound(self, heard, shared=shared)
         if observed:
             before = untrusted_part(observed, f"{account.plan.descriptor.title}: said before in this group")
             inbound = structs.replace(inbound, quoted=(before, *inbound.quoted))
         await self.post_inbound(inbound, mode, events=tuple(one.id for one in events))
-        if any(one.kind in (MediaKind.VOICE, MediaKind.AUDIO) for each in heard for one in each.attachments):
-            await self.send_note(tr("(I cannot listen to recordings yet. Please write what you said.)"))
 
     async def post_prompt(self, event: InboundEvent, prompt: str, mode: BusyMode) -> None:
         """Post the prompt that a message calls by its name, with what came along with the message."""
-        meant = structs.replace(event, text=prompt)
-        files = _open_attached_files(self)
-        inbound = await build_inbound(self.account, [meant], _find_received_folder(self), shared=False, files=files)
+        inbound = await _build_inbound(self, [structs.replace(event, text=prompt)], shared=False)
         if is_shared(self.account.plan.settings, self.place):
             who = to_one_line(strip_control_characters(event.sender.name or event.sender.id), 60)
             inbound = structs.replace(inbound, quoted=(program_note(f"[{who} asks for this.]"), *inbound.quoted))
@@ -301,6 +299,7 @@ class ChatSession:
         if self._watchdog is not None:
             self._watchdog.cancel()
         await cancel_tasks([self._worker])
+        await self.voice.close()
         if self._renderer is not None:
             await self._renderer.close()
         while not self._work_queue.empty():
@@ -328,6 +327,7 @@ class ChatSession:
         match event:
             case TurnStarted() | TurnResumed():
                 self.reply_to = _keep_reply(self.reply_to, event, self._pending)
+                self.voice.begin_turn()
                 self._renderer = _make_renderer(self, event, self._deps.outbox)
                 self._has_told_of_retries = False
                 self._enqueue_work(self._renderer.start())
@@ -353,7 +353,7 @@ class ChatSession:
             self.spent_at = self.app.services.clock.now()
         renderer, self._renderer = self._renderer, None
         if renderer is not None and renderer.turn_id == event.turn_id:
-            self._enqueue_work(renderer.finish(event))
+            self._enqueue_work(_show_end(self, renderer, event))
 
     def _tell_of_retries(self, event: Retrying) -> None:
         """Say once in a turn that a failing model call is tried again, from its second new try on: most are answered
@@ -426,6 +426,41 @@ def _format_retries(event: Retrying, person: PersonIdentity) -> str:
         return tr("(The model does not answer. I try again until {moment} at most; /stop ends it.)", moment=moment)
     why = localize(end_sentence(event.message))
     return tr("({why} I try again until {moment} at most; /stop ends it.)", why=why, moment=moment)
+
+
+async def _build_inbound(chat: ChatSession, events: Sequence[InboundEvent], *, shared: bool) -> InboundMessage:
+    """Build one message, and show the person what was understood of its recordings."""
+    listener, files = chat.voice.open_listener(), _open_attached_files(chat)
+    folder = _find_received_folder(chat)
+    inbound = await build_inbound(chat.account, events, folder, shared=shared, listener=listener, files=files)
+    await chat.voice.report_heard(listener)
+    return inbound
+
+
+def _describe_spoken_chat(chat: ChatSession, deps: GatewayDeps) -> SpokenChat:
+    return SpokenChat(
+        app=deps.app,
+        account=chat.account,
+        place=chat.place,
+        outbox=deps.outbox,
+        report=deps.telemetry.report_line,
+        get_egress=lambda: chat.egress_filter,
+        modes=deps.voice_modes,
+        is_owner=chat.person.is_owner,
+        can_administer=chat.person.can_administer,
+    )
+
+
+async def _show_end(chat: ChatSession, renderer: StreamRenderer, ended: TurnEnded) -> None:
+    """Show the end of a turn, and have its answer spoken where that is wanted: with the text where both are one
+    message, else after it.
+    """
+    if chat.account.can.captions:
+        spoken = await chat.voice.speak_with_text(ended)
+        await renderer.finish(ended, (spoken,) if spoken is not None else ())
+        return
+    await renderer.finish(ended)
+    await chat.voice.begin_speaking(ended, chat.actor.session_id)
 
 
 def _find_received_folder(chat_session: ChatSession) -> Path:

@@ -51,6 +51,7 @@ _USER_COMMANDS = frozenset(
         "handoff",
         "whoami",
         "background",
+        "voice",
     }
 )
 _GUEST_COMMANDS = frozenset({"help", "new", "start", "stop", "usage", "whoami"})

@@ -6,11 +6,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from hermes.core.chats import Attachment, InboundEvent, MediaKind, Reply
 from hermes.core.errors import HermesError
 from hermes.core.messages import ImagePart, TextPart
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
+from hermes.gateway.voice.recordings import RecordingListener
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.pictures import read_picture
@@ -30,7 +33,18 @@ _KINDS = {
     MediaKind.DOCUMENT: "file",
 }
 _UNOPENED = " It is no plain text, and no tool here can open it: say so, and guess nothing of what is in it."
-_UNHEARD = " Nothing here can hear it: say so, guess nothing, and ask for the words in writing."
+_RECORDINGS = (MediaKind.VOICE, MediaKind.AUDIO)
+
+
+class ReceivedAttachment(Struct, frozen=True, kw_only=True):
+    """What came of an attachment: a line about it, and what the model is given of it."""
+
+    note: str
+    picture: ImagePart | None = None
+    part: TextPart | None = None
+    """Its text, marked with where it is from."""
+    words: str = ""
+    """What the person themselves said in it."""
 
 
 async def build_inbound(
@@ -39,10 +53,11 @@ async def build_inbound(
     folder: Path,
     *,
     shared: bool,
+    listener: RecordingListener,
     files: AttachedFiles | None = None,
 ) -> InboundMessage:
     """Build one message from consecutive inbound events. The agent is told of attachments that cannot be fetched;
-    nothing else is lost. `files` shows those that the session's own tools cannot open.
+    nothing else is lost. `listener` hears recordings, `files` shows what the session's own tools cannot open.
     """
     words: list[str] = []
     images: list[ImagePart] = []
@@ -52,16 +67,18 @@ async def build_inbound(
         sender = event.sender.name or event.sender.id
         if event.reply is not None and event.reply.text:
             quoted.append(_quote_reply(event.reply, title))
+        speaker = f"[{to_one_line(strip_control_characters(sender), 60)}] " if shared else ""
         forwarded = f"{title}: {sender}, forwarded" if event.forwarded else ""
         if forwarded:
             quoted.append(untrusted_part(text, forwarded))
         elif text.strip():
-            words.append(f"[{to_one_line(strip_control_characters(sender), 60)}] {text}" if shared else text)
+            words.append(f"{speaker}{text}")
+        receiver = AttachmentReceiver(account, event, folder, files=files, listener=listener)
         for number, attachment in enumerate(event.attachments):
-            place = folder / _safe_file_name(event.event_id)
-            picture, note, text_part = await _receive_attachment(account, attachment, place, number, files, forwarded)
-            images += [picture] if picture is not None else []
-            quoted += [program_note(note)] + ([text_part] if text_part is not None else [])
+            received = await receiver.receive(attachment, number)
+            images += filter(None, [received.picture])
+            words += [f"{speaker}{one}" for one in (received.words,) if one]
+            quoted += filter(None, [program_note(received.note), received.part])
     return InboundMessage(text="\n".join(words), images=tuple(images), quoted=tuple(quoted))
 
 
@@ -78,41 +95,80 @@ def _truncate_text(text: str) -> str:
     return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters were cut off.]"
 
 
-async def _receive_attachment(
-    account: PlatformAccount,
-    attachment: Attachment,
-    folder: Path,
-    number: int,
-    files: AttachedFiles | None,
-    forwarded: str,
-) -> tuple[ImagePart | None, str, TextPart | None]:
-    """Fetch an attachment; return the picture for the model where it is one, a line about it, and its text where
-    `files` has it. `forwarded` names who forwarded it.
-    """
-    what, name = _KINDS[attachment.kind], _safe_file_name(attachment.name) or f"{attachment.kind}-{number}"
-    if attachment.problem:
-        problem = to_one_line(strip_control_characters(attachment.problem), 200)
-        return None, f"[A {what} ({name}) came along and cannot be read: {problem}]", None
-    try:
-        path = (
-            Path(attachment.path)
-            if attachment.path
-            else await _fetch_attachment(account, attachment, folder, number, name)
-        )
-    except (HermesError, OSError, TimeoutError) as error:
-        why = to_one_line(strip_control_characters(str(error) or type(error).__name__), 200)
-        return None, f"[A {what} ({name}) came along and could not be fetched: {why}]", None
-    if attachment.kind is MediaKind.IMAGE:
+class AttachmentReceiver:
+    """Receives the attachments of one event."""
+
+    def __init__(
+        self,
+        account: PlatformAccount,
+        event: InboundEvent,
+        folder: Path,
+        *,
+        files: AttachedFiles | None,
+        listener: RecordingListener,
+    ) -> None:
+        self._account = account
+        self._event = event
+        self._folder = folder / _safe_file_name(event.event_id)
+        self._files = files
+        self._listener = listener
+        self._sender = f"{account.plan.descriptor.title}: {event.sender.name or event.sender.id}"
+
+    async def receive(self, attachment: Attachment, number: int) -> ReceivedAttachment:
+        """Fetch an attachment, and return what the model is given of it."""
+        what, name = _KINDS[attachment.kind], _safe_file_name(attachment.name) or f"{attachment.kind}-{number}"
+        if attachment.problem:
+            problem = to_one_line(strip_control_characters(attachment.problem), 200)
+            return ReceivedAttachment(note=f"[A {what} ({name}) came along and cannot be read: {problem}]")
+        is_recording = attachment.kind in _RECORDINGS
+        # Words that count as the person's own come from a file that nobody else could have put there.
+        folder = self._listener.folder / self._folder.name if is_recording else self._folder
         try:
-            picture = await asyncio.to_thread(read_picture, path)
-        except HermesError as error:
-            return None, f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]", None
-        return picture, f"[The picture is saved as {path}.]", None
-    if attachment.kind in (MediaKind.VOICE, MediaKind.AUDIO):
-        return None, f"[A {what} came along, saved as {path}.{_UNHEARD}]", None
-    part = await files.read_text(path, forwarded) if files is not None else None
-    more = "" if files is None else _UNOPENED if part is None else " No tool here can open it; this is its text:"
-    return None, f"[A {what} came along, saved as {path}.{more}]", part
+            path = (
+                Path(attachment.path)
+                if attachment.path
+                else await _fetch_attachment(self._account, attachment, folder, number, name)
+            )
+        except (HermesError, OSError, TimeoutError) as error:
+            why = to_one_line(strip_control_characters(str(error) or type(error).__name__), 200)
+            return ReceivedAttachment(note=f"[A {what} ({name}) came along and could not be fetched: {why}]")
+        if is_recording:
+            return await self._hear(attachment, path, what)
+        if attachment.kind is MediaKind.IMAGE:
+            return await _read_picture(path)
+        files = self._files
+        part = await files.read_text(path, self._forwarded) if files is not None else None
+        more = "" if files is None else _UNOPENED if part is None else " No tool here can open it; this is its text:"
+        return ReceivedAttachment(note=f"[A {what} came along, saved as {path}.{more}]", part=part)
+
+    @property
+    def _forwarded(self) -> str:
+        return f"{self._sender}, forwarded" if self._event.forwarded else ""
+
+    async def _hear(self, attachment: Attachment, path: Path, what: str) -> ReceivedAttachment:
+        """Write down what is said in a recording. A voice message is the person's own words, as is a sound that comes
+        without a text; what is forwarded, or comes along with a text, may be anybody's.
+        """
+        is_own = attachment.kind is MediaKind.VOICE or not self._event.text.strip()
+        is_own = is_own and not self._event.forwarded
+        heard = await self._listener.hear_recording(path, what)
+        self._listener.was_spoken = self._listener.was_spoken or is_own
+        saved = f" It is saved as {path}." if self._listener.shows_paths else ""
+        note = f"[A {what} came along. {heard.note}{saved}]"
+        if not heard.words or is_own:
+            return ReceivedAttachment(note=note, words=heard.words)
+        return ReceivedAttachment(
+            note=note, part=untrusted_part(heard.words, self._forwarded or f"{self._sender}, a recording")
+        )
+
+
+async def _read_picture(path: Path) -> ReceivedAttachment:
+    try:
+        picture = await asyncio.to_thread(read_picture, path)
+    except HermesError as error:
+        said = f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]"
+        return ReceivedAttachment(note=said)
+    return ReceivedAttachment(note=f"[The picture is saved as {path}.]", picture=picture)
 
 
 async def _fetch_attachment(

@@ -7,7 +7,7 @@ comes after this one continues the same message instead of a second one.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field, structs
 
@@ -154,8 +154,10 @@ class StreamRenderer:
             self._segment = _Segment()
             self._changed.set()
 
-    async def finish(self, ended: TurnEnded) -> None:
-        """Enqueue the rest of the answer; the turn counts as answered once that is on disk."""
+    async def finish(self, ended: TurnEnded, more_files: Sequence[SendableFile] = ()) -> None:
+        """Enqueue the rest of the answer, with files that belong to it besides those that it names; the turn counts as
+        answered once that is on disk.
+        """
         await self.close()
         written = (self._earlier_text + self._segment.text).strip()
         answer = filter_answer(build_answer(ended, written), self._target.egress_filter(), self._account.can)
@@ -166,7 +168,7 @@ class StreamRenderer:
         if last and not items and self._target.reply_to:
             first = structs.replace(last[0].message, reply_to=self._target.reply_to)
             last[0] = structs.replace(last[0], message=first)
-        files = list(dict.fromkeys((*self._files, *answer.files)))
+        files = list(dict.fromkeys((*self._files, *answer.files, *more_files)))
         if self._account.can.captions and last and files:
             file = files.pop(0)
             with_file = structs.replace(last[-1].message, file=file.path, kind=file.kind)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
     from hermes.plugin_host.host import PluginHost
     from hermes.sessions.mcp_servers import AgreedServers
+    from hermes.speech.service import SpeechService
 
 
 _PROJECT_PLATFORMS = ("cli", "api")
@@ -81,6 +82,7 @@ class Services:
         )
         self.turn_log = TurnLog(home.logs, self.redactor.redact, clock)
         """Writes a line for each turn of this process."""
+        self.speech = LateSpeech(self)
         self.process_deps: ProcessDeps
         self.frame_builder: FrameBuilder
         self.timeouts: HttpTimeouts
@@ -148,6 +150,7 @@ class Services:
             backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
             on_allowed=self._allow_always,
+            get_speech=self.speech,
         )
         self.frame_builder = FrameBuilder(self.home, self.settings, self.options, self.redactor)
         limits = self.settings.model.timeout
@@ -218,6 +221,7 @@ class Services:
         if self._plugin_host is not None:
             self._retired.append(self._plugin_host.close)
             self._plugin_host = None
+        self._retired.append(self.speech.detach())
         self.budget.use_settings(self.settings)
         self._build_store_parts()
         return loaded, True
@@ -253,6 +257,7 @@ class Services:
             await self._mcp_servers.close()
         if self._plugin_host is not None:
             await self._plugin_host.close()
+        await self.speech.close()
         await self._model_stack.aclose()
 
     async def load_taint_marks(self) -> TaintMarks:
@@ -384,6 +389,46 @@ class Services:
             cache_ttl=caching.cache_ttl if caching.enabled else "",
         )
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)
+
+
+class LateSpeech:
+    """What hears and speaks for all sessions of a process; it is imported and opened when it is first called."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._service: SpeechService | None = None
+
+    def __call__(self) -> "SpeechService":
+        """Return what hears and speaks."""
+        if self._service is None:
+            from hermes.sessions.features.speech import SpeechParts, open_speech_service
+
+            services = self._services
+            self._service = open_speech_service(
+                SpeechParts(
+                    settings=services.settings,
+                    environ=services.environ,
+                    home=services.home,
+                    get_credentials=lambda: services.credentials,
+                    get_supervisors=lambda: services.supervisors,
+                    learn=services.redactor.add_secret,
+                )
+            )
+        return self._service
+
+    def detach(self) -> Callable[[], Awaitable[None]]:
+        """Open another one, with new settings, at the next call; return the function that closes the present one."""
+        service, self._service = self._service, None
+
+        async def close() -> None:
+            if service is not None:
+                await service.close()
+
+        return close
+
+    async def close(self) -> None:
+        """Close it if it was opened."""
+        await self.detach()()
 
 
 async def _close_supervisors(services: Services) -> None:

@@ -33,6 +33,7 @@ from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.port import Delegator
+    from hermes.speech.service import SpeechService
 
 APPROVAL_MODES = ("ask", "smart", "off")
 
@@ -148,6 +149,8 @@ class ProcessDeps(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     on_allowed: Callable[[Sequence[str]], None] | None = None
     """Told the patterns of an answer "always", for the sessions that are opened later."""
+    get_speech: "Callable[[], SpeechService] | None" = None
+    """Returns what speaks, imported when it is first wanted."""
 
 
 class SessionTools(Struct, frozen=True):
@@ -275,6 +278,7 @@ def build_session_tools(
             ca_file=settings.model.ca_bundle,
         ),
         code=_build_code_access(settings, home, environ),
+        get_speech=process_deps.get_speech,
     )
     if options.editor_files is not None and not options.depth:
         from hermes.sessions.editors.open_buffers import EditorBuffers

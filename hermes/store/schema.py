@@ -654,6 +654,16 @@ CREATE TABLE code_runs (
 ) STRICT, WITHOUT ROWID;
 """
 
+_CHAT_VOICES = """
+-- What a chat, by its lane, has chosen about spoken answers (mode; empty: nothing), and whether it was told that
+-- nothing here can hear recordings.
+CREATE TABLE chat_voices (
+    lane TEXT PRIMARY KEY,
+    mode TEXT NOT NULL DEFAULT '',
+    is_told INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+"""
+
 HERMES = DatabaseSchema(
     application_id=0x4845524D,
     steps=(
@@ -673,5 +683,6 @@ HERMES = DatabaseSchema(
         _DIRECT_CHATS,
         _SUB_AGENTS,
         _CODE_RUNS,
+        _CHAT_VOICES,
     ),
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hermes.store.approvals import ApprovalRepository
     from hermes.store.background import BackgroundRepository
     from hermes.store.branches import BranchRepository
+    from hermes.store.chat_voices import ChatVoiceRepository
     from hermes.store.chats import ChatRepository
     from hermes.store.checkpoints import CheckpointRepository
     from hermes.store.code_runs import CodeRunRepository
@@ -63,6 +64,13 @@ class Store:
         self.tainted_files = TaintedFileRepository(database, clock)
         self.spending = SpendingRepository(database, clock)
         self.keys = KeyRepository(database, clock)
+
+    @cached_property
+    def chat_voices(self) -> "ChatVoiceRepository":
+        """What chats have chosen about voices."""
+        from hermes.store.chat_voices import ChatVoiceRepository
+
+        return ChatVoiceRepository(self._database, self._clock)
 
     @cached_property
     def todo_lists(self) -> "TodoRepository":

@@ -18,6 +18,8 @@ class ShownFile(Struct, frozen=True):
     name: str
     content: bytes
     media_type: str = ""
+    voice_seconds: float = 0.0
+    """The length that people see of it where it is shown as a voice message, else 0."""
 
 
 class Shown(Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from hermes.util.renamed import renamed_names
 if TYPE_CHECKING:
     from hermes.core.code_runs import CodeRunState, StoredCodeRun
     from hermes.safety.urls import Resolver
+    from hermes.speech.service import SpeechService
     from hermes.tools.output import ForegroundCommand
     from hermes.tools.processes import BackgroundProcess, ProcessTable
     from hermes.web.fetch import FetchLimits, WebFetcher
@@ -407,6 +408,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
     code: CodeAccess = DEFAULT_CODE_ACCESS
+    get_speech: "Callable[[], SpeechService] | None" = None
+    """Returns what speaks; None where nothing does."""
     buffers: OpenBuffers | None = None
     """What a person has open in an editor; None where there is none, or it does not say."""
     nested_calls: NestedCalls | None = None

@@ -19,7 +19,9 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob delegation code_execution")
+_CORE = _split_words(
+    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution tts"
+)
 _PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
 """Front-ends by which settings name sets, as those of other programs do: each has the same tools."""
 _NOT_GATEWAY = ("cli", "cron", "api-server")
@@ -39,11 +41,12 @@ memory: memory
 session_search: session_search
 delegation: delegate_task
 code_execution: execute_code
+tts: text_to_speech
 """
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
-        x_search vision video image_gen video_gen computer_use browser tts context_engine project
+        x_search vision video image_gen video_gen computer_use browser context_engine project
         homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
@@ -79,7 +82,7 @@ TOOLSETS: Mapping[str, Toolset] = {
 }
 
 DEFAULT_TOOLSETS = _split_words(
-    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution"
+    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution tts"
 )
 ALL_TOOLSETS = ("all", "*")
 MCP_TOOLSET = "mcp"

@@ -18,6 +18,7 @@ from tests.vendors.discord_rest import (
     GUILD,
     ME,
     ROLE,
+    VOICE_FLAG,
     Body,
     Rest,
     Upload,
@@ -190,6 +191,8 @@ class Fake(FakeChat):
             f"<@{ME}> {text}" if mention else text,
             self.rest.keep(uploads),
         )
+        if not text and [path.suffix for path in files] == [".ogg"]:
+            body["flags"] = VOICE_FLAG
         if mention:
             body["mentions"] = [user_body(ME)]
         if reply_to:

@@ -1,5 +1,6 @@
 """The REST half of the fake Discord."""
 
+import base64
 import json
 import math
 import re
@@ -16,6 +17,7 @@ from hermes.testing.web_server import broken
 
 ME, GUILD, ROLE = "500", "7000", "7100"
 Body = dict[str, object]
+VOICE_FLAG = 1 << 13
 NONCE_SECONDS = 120.0
 """How long a nonce is remembered; Discord says "the past few minutes"."""
 
@@ -60,6 +62,8 @@ class Upload(Struct, frozen=True):
     name: str
     content: bytes
     media_type: str = "application/octet-stream"
+    about: Body = {}
+    """What is known of a voice message."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of ours
@@ -142,6 +146,12 @@ class Rest:
         self.channels: dict[str, Body] = {}
         self.history: dict[str, Body] = {}
         self.files: dict[str, Upload] = {}
+        self.promised: dict[str, str] = {}
+        """Files that were announced: the name that each will have, by what messages call it."""
+        self.uploaded: dict[str, bytes] = {}
+        """What was put in their places."""
+        self.silent_channels: set[str] = set()
+        """Channels that take no voice messages."""
         self.commands: list[Body] = []
         """The application's commands."""
         self.shown_callbacks: list[str] = []
@@ -162,6 +172,7 @@ class Rest:
         """What the server serves of this."""
         return [
             web.get("/attachments/{file}/{name}", self._download),
+            web.put("/uploads/{file:.*}", self._store_upload),
             web.route("*", "/api/v10/{path:.*}", self._call),
         ]
 
@@ -173,7 +184,7 @@ class Rest:
             self.files[file_id] = upload
             url = f"{self._fake.url}/attachments/{file_id}/{upload.name}"
             one: Body = {"id": file_id, "filename": upload.name, "size": len(upload.content), "url": url}
-            found.append(one | {"proxy_url": url, "content_type": _media_type(upload.name)})
+            found.append(one | {"proxy_url": url, "content_type": _media_type(upload.name)} | upload.about)
         return found
 
     def refer(self, body: Body, message_id: str) -> None:
@@ -256,6 +267,8 @@ class Rest:
                 return answer(self._page(channel, request))
             case ["POST", "messages"]:
                 return await self._post(request, channel)
+            case ["POST", "attachments"]:
+                return answer(self._promise(await request.json()))
             case ["POST", "threads"] | ["POST", "messages", _, "threads"]:
                 return answer(self._thread(channel, await request.json()), 201)
             case [_, "messages", message_id, *more]:
@@ -310,11 +323,58 @@ class Rest:
         await self._fake.deliver(body)
         return answer(body)
 
+    def _promise(self, wanted: Body) -> Body:
+        """Say where announced files are to be put."""
+        places: list[Body] = []
+        rows = wanted.get("files")
+        for one in rows if isinstance(rows, list) else []:
+            if not one.get("filename") or int(one.get("file_size", 0)) <= 0:
+                raise Refused(400, 50035, "Invalid Form Body")
+            name = f"{self._fake.snowflake()}/{one['filename']}"
+            self.promised[name] = str(one["filename"])
+            url = f"{self._fake.url}/uploads/{name}"
+            places.append({"id": one.get("id", 0), "upload_url": url, "upload_filename": name})
+        return {"attachments": places}
+
+    async def _store_upload(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["file"]
+        if "Authorization" in request.headers:
+            self._fake.chat.refused.append("the token was sent to where files are put")
+        if name not in self.promised:
+            return web.Response(status=404)
+        self.uploaded[name] = await request.read()
+        return web.Response()
+
+    def _claim(self, channel: str, wanted: Body) -> list[Upload]:
+        """Return the files of a message that were uploaded before it."""
+        rows = wanted.get("attachments")
+        named = [one for one in rows if "uploaded_filename" in one] if isinstance(rows, list) else []
+        flags = wanted.get("flags", 0)
+        if isinstance(flags, int) and flags & VOICE_FLAG:
+            if channel in self.silent_channels:
+                raise Refused(400, 50173, "Cannot send voice messages in this channel")
+            if wanted.get("content") or wanted.get("embeds") or wanted.get("components"):
+                raise Refused(400, 50159, "Voice messages do not support additional content")
+            if len(named) != 1:
+                raise Refused(400, 50160, "Voice messages must have a single audio attachment")
+            points = base64.b64decode(str(named[0].get("waveform", "")), validate=True)
+            if not 1 <= len(points) <= 256 or not float(named[0].get("duration_secs", 0)) > 0:
+                raise Refused(400, 50161, "Voice messages must have supporting metadata")
+        found = []
+        for one in named:
+            content = self.uploaded.get(str(one["uploaded_filename"]))
+            if content is None:
+                raise Refused(400, 50146, "Uploaded file not found")
+            about = {key: one[key] for key in ("duration_secs", "waveform") if key in one}
+            found.append(Upload(str(one["filename"]), content, _media_type(str(one["filename"])), about))
+        return found
+
     async def _post(self, request: web.Request, channel: str) -> web.StreamResponse:
         wanted, uploads = await _form(request)
         failing = self._fake.chat.next_failure()
         if failing is not None and not failing.after:
             return self._fail(request, failing)
+        uploads += self._claim(channel, wanted)
         _check(wanted, uploads)
         message = self._accept(channel, wanted, uploads)
         await self._fake.tell_members("MESSAGE_CREATE", message)
@@ -355,7 +415,10 @@ class Rest:
                 text=text,
                 reply_to=reply,
                 buttons=_buttons(body["components"]),
-                files=tuple(ShownFile(one.name, one.content, one.media_type) for one in uploads),
+                files=tuple(
+                    ShownFile(one.name, one.content, one.media_type, float(str(one.about.get("duration_secs", 0))))
+                    for one in uploads
+                ),
             )
         )
         return body

@@ -89,6 +89,9 @@ class Fake(State):
             media = self.keep(path.name, path.read_bytes(), "application/octet-stream")
             about: Body = {"mimetype": "application/octet-stream", "size": path.stat().st_size}
             content |= {"msgtype": "m.file", "filename": path.name, "url": media, "info": about}
+            if path.suffix == ".ogg" and not text:  # as Element records it
+                content |= {"msgtype": "m.audio", "body": path.name, "org.matrix.msc3245.voice": {}}
+                content["org.matrix.msc1767.audio"] = {"duration": 1000, "waveform": [0, 1024]}
         related: Body = {}
         if thread:
             if not any(event["event_id"] == thread for _, event in room.events):

@@ -171,7 +171,7 @@ class Api:
         text = str(content["body"])
         if "url" in content:
             file = self._fake.media[str(content["url"]).rpartition("/")[2]]
-            files = (ShownFile(str(content["filename"]), file.content, file.media_type),)
+            files = (ShownFile(str(content["filename"]), file.content, file.media_type, _voice_seconds(content)),)
             text = "" if text == content["filename"] else text
         answers = about.get("m.in_reply_to")
         falls_back = bool(about.get("is_falling_back"))
@@ -223,6 +223,14 @@ class Api:
         if found is None:
             return wrong(404, "M_NOT_FOUND", "Not found")
         return web.Response(body=found.content, content_type=found.media_type or "application/octet-stream")
+
+
+def _voice_seconds(content: Body) -> float:
+    """Return the length that clients show of a voice message (MSC3245); 0 for anything else."""
+    about = content.get("org.matrix.msc1767.audio")
+    if content.get("org.matrix.msc3245.voice") is None or not isinstance(about, dict):
+        return 0.0
+    return float(about["duration"]) / 1000
 
 
 def _failed(request: web.Request, failing: Failing) -> web.Response:

@@ -36,6 +36,8 @@ class Fake(FakeChat):
         self.topics: set[tuple[int, int]] = set()
         self.blocked: set[int] = set()
         """People who have blocked the bot."""
+        self.voiceless: set[int] = set()
+        """People who take no voice messages."""
         self.commands: list[Body] = []
         self.chat_commands: dict[str, list[Body]] = {}
         """The menus of single chats, by their ids."""

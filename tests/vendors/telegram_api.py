@@ -104,6 +104,7 @@ class Backend(Protocol):
     drafts: dict[str, list[str]]
     topics: set[tuple[int, int]]
     blocked: set[int]
+    voiceless: set[int]
     commands: list[Body]
     chat_commands: dict[str, list[Body]]
     answered: list[Body]
@@ -120,6 +121,11 @@ class Backend(Protocol):
     def chat(self) -> FakeChat:
         """The fake itself."""
         ...
+
+
+def _voice_seconds(content: Body) -> float:
+    voice = content.get("voice")
+    return float(voice["duration"]) if isinstance(voice, dict) else 0.0
 
 
 class Calls:
@@ -161,7 +167,11 @@ class Calls:
         async def send(params: Params) -> object:
             upload = self._upload(params, params.text(field), field)
             caption = self._words(params, "caption", "caption_entities", CAPTION_LIMIT)
+            if field == "voice" and self._chat(params)["id"] in self._fake.voiceless:
+                raise bad("VOICE_MESSAGES_FORBIDDEN")
             kept = self._fake.keep(upload)
+            if field == "voice":
+                kept["duration"] = params.number("duration")
             body: Body = {field: [kept] if field == "photo" else kept, **({"caption": caption} if caption else {})}
             return self._post(params, body, caption, (upload,))
 
@@ -248,7 +258,7 @@ class Calls:
                 markup=markup_of(params),
                 reply_to=str(reply["message_id"]) if reply else "",
                 buttons=rows,
-                files=tuple(ShownFile(one.name, one.content, one.media_type) for one in files),
+                files=tuple(ShownFile(one.name, one.content, one.media_type, _voice_seconds(content)) for one in files),
             )
         )
         return body

@@ -210,11 +210,6 @@ _REPLACEMENTS = (
         ("learning", "memory-graph"),
         N_("/memory log and /skills log NAME tell what was learned, and when."),
     ),
-    (
-        "voice",
-        (),
-        N_("This version has no voice: it neither listens nor speaks, and no package adds that. Type your messages."),
-    ),
     ("login", (), N_("Type `hermes auth add NAME` in a shell for a provider's key, or `hermes setup` for everything.")),
     ("vim", (), N_("`hermes config set display.editing_mode vi` gives the keys of vi to the chats that begin later.")),
     ("todos", (), N_("The agent's plan stands above the input while it works on it; Ctrl-T hides and shows it.")),

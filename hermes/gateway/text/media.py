@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from hermes.i18n.messages import N_, localize, tr
 from hermes.markup.source_spans import split_code
 from hermes.util.file_handles import hold_unlinked
 from hermes.util.text import escape_unseen_characters
+
+if TYPE_CHECKING:
+    from hermes.speech.ogg_opus import VoiceFacts
 
 _KINDS = {
     MediaKind.IMAGE: "png jpg jpeg gif webp bmp",
@@ -231,6 +234,18 @@ def content_of(path: str, limit: int) -> bytes:
     """Return the content of a message's file, at most `limit` bytes. Raises SendError."""
     with open_attachment(path, limit) as file:
         return file.read(limit)
+
+
+def read_facts(file: BinaryIO) -> "VoiceFacts | None":
+    """Return what platforms show of a voice message; None for a file that is none. The file is left at its
+    beginning.
+    """
+    from hermes.speech.ogg_opus import read_voice_facts
+
+    file.seek(0)
+    facts = read_voice_facts(file)
+    file.seek(0)
+    return facts
 
 
 def open_checked_file(path: str, limit: int) -> BinaryIO:

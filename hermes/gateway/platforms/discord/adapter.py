@@ -6,6 +6,7 @@ people are ignored. Source: Discord's documentation of gateway, messages, intera
 """
 
 import asyncio
+import base64
 import hashlib
 import json
 import random
@@ -20,7 +21,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
+from hermes.core.chats import Attachment, Batch, Button, MediaKind, Outgoing, Place
 from hermes.core.encoding import to_json
 from hermes.gateway import platform as base
 from hermes.gateway.http.client import (
@@ -41,6 +42,8 @@ from hermes.gateway.platform import (
     PlatformMenu,
     PlatformRefusedError,
     Resend,
+    SendError,
+    SendFault,
 )
 from hermes.gateway.platforms.discord.api import (
     CLOSE_CODE_ERRORS,
@@ -52,11 +55,13 @@ from hermes.gateway.platforms.discord.api import (
     DiscordMessage,
     DiscordReady,
     DiscordSentMessage,
+    DiscordUploadPlaces,
     DiscordUser,
 )
 from hermes.gateway.platforms.discord.events import (
     COMMAND_OPTION,
     COMMAND_TYPE,
+    VOICE_FLAG,
     DiscordEventReader,
     UnsavedDiscordEvents,
     first_id_at,
@@ -65,11 +70,13 @@ from hermes.gateway.platforms.discord.events import (
 )
 from hermes.gateway.text.dialect import to_discord as dialect
 from hermes.gateway.text.dialect import to_plain_text
-from hermes.gateway.text.media import content_of
+from hermes.gateway.text.media import content_of, open_attachment, read_facts
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from hermes.speech.ogg_opus import VoiceFacts
 
 FILE_LIMIT = 10 * 1024 * 1024
 """Size in bytes of the largest file that is sent."""
@@ -161,7 +168,15 @@ class DiscordPlatform(Platform):
         if message.silent:
             body["flags"] = SILENT_FLAG
         path = f"channels/{_channel_id(message.place)}/messages"
-        if message.file:
+        voice = await self._upload_voice(message) if message.kind is MediaKind.VOICE and not message.plain else None
+        if voice is not None:
+            # A voice message holds nothing else: no text, no buttons, no reference.
+            kept = {key: body[key] for key in ("nonce", "enforce_nonce", "allowed_mentions") if key in body}
+            flags = VOICE_FLAG | (SILENT_FLAG if message.silent else 0)
+            answer = await self._client.call_api(
+                "POST", path, {**kept, "flags": flags, "attachments": [voice]}, creates=True
+            )
+        elif message.file:
             form = await _build_form(body, Path(message.file))
             answer = await self._client.call_api("POST", path, form=form, creates=True)
         else:
@@ -171,6 +186,32 @@ class DiscordPlatform(Platform):
         if len(self._sent_keys) > MAX_KNOWN_SENT:
             del self._sent_keys[next(iter(self._sent_keys))]
         return sent
+
+    async def _upload_voice(self, message: Outgoing) -> dict[str, object] | None:
+        """Upload a recording to where Discord wants it, and return the attachment of its voice message; None for a file
+        that is no Opus in Ogg, or stands with a text: it is sent as a file.
+        """
+        if message.text:
+            return None
+        content, facts = await asyncio.to_thread(_read_voice, message.file)
+        if facts is None:
+            return None
+        name = Path(message.file).name
+        file: dict[str, object] = {"id": "0", "filename": name, "file_size": len(content)}
+        found = await self._client.call_api(
+            "POST", f"channels/{_channel_id(message.place)}/attachments", {"files": [file]}
+        )
+        places = decode_response(found, DiscordUploadPlaces, "Discord").attachments
+        if not places:
+            raise SendError(SendFault.BAD_FORMAT, N_("Discord gives no place for the recording."))
+        await self._client.upload_content(places[0].upload_url, content, "audio/ogg")
+        return {
+            "id": "0",
+            "filename": name,
+            "uploaded_filename": places[0].upload_filename,
+            "duration_secs": round(facts.seconds, 3),
+            "waveform": base64.b64encode(facts.waveform).decode(),
+        }
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
         """Replace a message's text and buttons."""
@@ -441,6 +482,12 @@ def _format_buttons(rows: Sequence[Sequence[Button]]) -> list[dict[str, object]]
 
 def _format_button(button: Button) -> dict[str, object]:
     return {"type": 2, "style": 4 if button.danger else 2, "label": button.label[:80], "custom_id": button.token}
+
+
+def _read_voice(path: str) -> "tuple[bytes, VoiceFacts | None]":
+    with open_attachment(path, FILE_LIMIT) as file:
+        facts = read_facts(file)
+        return (file.read(FILE_LIMIT) if facts is not None else b""), facts
 
 
 async def _build_form(body: object, file: Path) -> "aiohttp.FormData":

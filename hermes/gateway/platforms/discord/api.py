@@ -45,6 +45,7 @@ FAULTS_BY_CODE = {
     50013: SendFault.FORBIDDEN,
     50006: SendFault.BAD_FORMAT,
     50035: SendFault.BAD_FORMAT,
+    50173: SendFault.BAD_FORMAT,  # no voice messages in this channel: it is sent as a file then
 }
 
 
@@ -104,6 +105,19 @@ class DiscordSentMessage(Struct):
     """The id of a message that was sent."""
 
     id: str
+
+
+class DiscordUploadPlace(Struct):
+    """Where a file is to be put, and the name by which a message refers to it then."""
+
+    upload_url: str
+    upload_filename: str
+
+
+class DiscordUploadPlaces(Struct):
+    """The places for files that were asked for."""
+
+    attachments: list[DiscordUploadPlace] = []
 
 
 class DiscordMessage(Struct):
@@ -285,6 +299,16 @@ class DiscordClient:
         if answer.status >= 300:
             raise self._make_error(bucket, answer, creates=creates)
         return answer.body
+
+    async def upload_content(self, url: str, content: bytes, media_type: str) -> None:
+        """Put a file where Discord has said; that is another host, which is not shown the token. Raises `SendError`."""
+        call = PlatformRequest(
+            method="PUT", url=url, headers={"Content-Type": media_type}, body=content, seconds=UPLOAD_SECONDS
+        )
+        answer = await send_request(self._context.http, call, "Discord")
+        if answer.status >= 300:
+            fault = SendFault.TRANSIENT if answer.status >= 500 else SendFault.BAD_FORMAT
+            raise SendError(fault, N_("Discord did not take the file: status {status}.", status=answer.status))
 
     @staticmethod
     def _bucket_name(method: str, path: str) -> str:

@@ -8,12 +8,14 @@ Client-Server API v1.11.
 
 import asyncio
 import hashlib
+import io
 import mimetypes
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -55,8 +57,11 @@ from hermes.gateway.platforms.matrix.events import (
     UnsavedMatrixEvents,
 )
 from hermes.gateway.text.dialect import to_html_fragment, to_plain_text
-from hermes.gateway.text.media import content_of
+from hermes.gateway.text.media import content_of, read_facts
 from hermes.i18n.messages import N_
+
+if TYPE_CHECKING:
+    from hermes.speech.ogg_opus import VoiceFacts
 
 LIMIT = 16_000
 """Bytes of the longest text.
@@ -74,6 +79,8 @@ SYNC_FILTER = (
     '{"presence":{"types":[]},"account_data":{"types":["m.direct"]},"room":{"timeline":{"limit":50},'
     '"state":{"lazy_load_members":true},"ephemeral":{"types":[]},"account_data":{"types":[]}}}'
 )
+_MOST_POINTS = 100
+"""Points of a voice message's picture; clients show no more."""
 _MESSAGE_TYPES = {
     MediaKind.IMAGE: "m.image",
     MediaKind.VOICE: "m.audio",
@@ -332,6 +339,7 @@ class MatrixPlatform(Platform):
 
     async def _send_file(self, message: Outgoing, file: Path) -> str:
         content = await asyncio.to_thread(content_of, str(file), FILE_LIMIT)
+        facts = await asyncio.to_thread(read_facts, io.BytesIO(content)) if message.kind is MediaKind.VOICE else None
         media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         await self._ensure_logged_in()
         try:
@@ -346,9 +354,18 @@ class MatrixPlatform(Platform):
             "url": place,
             "info": about,
         }
-        if message.kind is MediaKind.VOICE:
-            more["org.matrix.msc3245.voice"] = {}
+        if facts is not None:
+            about["duration"] = round(facts.seconds * 1000)
+            more |= _voice_fields(facts)
         return await self._send_message(message, said | more | self._relation_fields(message))
+
+
+def _voice_fields(facts: "VoiceFacts") -> dict[str, object]:
+    """Return what makes a sound a voice message (MSC3245), with its length and its picture (MSC3246: 0 to 1024)."""
+    step = -(-len(facts.waveform) // _MOST_POINTS)
+    points = [max(facts.waveform[at : at + step]) for at in range(0, len(facts.waveform), step)]
+    about = {"duration": round(facts.seconds * 1000), "waveform": [round(one * 1024 / 255) for one in points]}
+    return {"org.matrix.msc1767.audio": about, "org.matrix.msc3245.voice": {}}
 
 
 def _html_fields(text: str, offers: str) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Telegram: a bot, by long polling or a webhook of the Bot API."""
 
+import asyncio
 import contextlib
 import re
 import zlib
@@ -41,7 +42,7 @@ from hermes.gateway.platforms.telegram.events import (
     inbound_from_update,
 )
 from hermes.gateway.text.dialect import to_entity_text, to_plain_text
-from hermes.gateway.text.media import open_attachment
+from hermes.gateway.text.media import open_attachment, read_facts
 from hermes.i18n.messages import N_
 
 LIMIT, CAPTION_LIMIT = 4096, 1024
@@ -247,6 +248,10 @@ class TelegramPlatform(Platform):
             large = file.seek(0, 2) > _PHOTO_LIMIT
             file.seek(0)
             plain = message.plain or (message.kind is MediaKind.IMAGE and (large or message.file.endswith(".bmp")))
+            if message.kind is MediaKind.VOICE and not plain:
+                facts = await asyncio.to_thread(read_facts, file)
+                plain = facts is None  # Telegram shows nothing but Opus in Ogg as a voice message
+                values |= {"duration": max(1, round(facts.seconds))} if facts is not None else {}
             field = "document" if plain else _FILE_FIELDS[message.kind]
             return await self._client.upload_file(f"send{field.title()}", values, field, file, Path(message.file).name)
 
