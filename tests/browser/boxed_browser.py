@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from hermes.browser.launch import BrowserStarter
+from hermes.browser.profile import BrowserProfileFolder
 from hermes.browser.session_browser import BrowserPlan, SessionBrowser
 from hermes.browser.tab import Tab
 from hermes.core.errors import BrowserError
@@ -100,7 +101,11 @@ class Person:
 
 @contextlib.asynccontextmanager
 async def boxed_browser(
-    folder: Path, small_web: SmallWeb, *private: str, idle_seconds: float = 600.0
+    folder: Path,
+    small_web: SmallWeb,
+    *private: str,
+    idle_seconds: float = 600.0,
+    profile: BrowserProfileFolder | None = None,
 ) -> AsyncIterator[SessionBrowser]:
     """Lend a browser of the machine in its box; nothing of it runs afterwards."""
     find_program("chromium-headless-shell")
@@ -109,6 +114,7 @@ async def boxed_browser(
     plan = BrowserPlan(
         environ=environ,
         downloads=folder / "downloads",
+        profile=profile,
         idle_seconds=idle_seconds,
         policy=UrlPolicy(private=private),
         resolver=small_web.resolve,
