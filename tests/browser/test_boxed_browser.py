@@ -7,6 +7,8 @@ import pytest
 
 from hermes.core.errors import BrowserError
 from tests.browser.boxed_browser import Person, SmallWeb, boxed_browser, navigate, wait_for
+from tests.requirements import find_program
+from tests.torture.browser_kills import run_kills
 
 SHOP = "http://shop.example/"
 
@@ -45,6 +47,11 @@ async def test_it_closes_when_nobody_uses_it_and_starts_again(tmp_path: Path) ->
         await web.wait_until(lambda: not browser.is_running)
         async with browser.use(None) as tabs:
             assert await tabs.get_current_tab()
+
+
+async def test_nothing_is_left_of_it_when_hermes_is_killed() -> None:
+    find_program("chromium-headless-shell")
+    assert "nothing is left" in await run_kills(3, seed=1)
 
 
 async def test_a_killed_browser_is_named_and_replaced(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from hermes.browser.profile import BrowserProfileFolder
+from hermes.util.cancellation import cancel_tasks
 from tests.browser.boxed_browser import Person, SmallWeb, boxed_browser, navigate
 
 _GONE_SECONDS = 10.0
@@ -30,14 +31,17 @@ async def use_browser(folder: Path) -> None:
     async with SmallWeb(_PAGES).running() as web:
         while True:
             profile = BrowserProfileFolder(folder)
-            async with boxed_browser(folder, web, profile=profile) as browser:
-                async with browser.use(Person("shop.example")) as tabs:
-                    print("runs", flush=True)
-                    tab = await tabs.get_current_tab()
-                    for path in ("", "popups", "busy"):
-                        await asyncio.wait(
-                            {asyncio.ensure_future(navigate(tab, f"http://shop.example/{path}"))}, timeout=0.2
-                        )
+            async with (
+                boxed_browser(folder, web, profile=profile) as browser,
+                browser.use(Person("shop.example")) as tabs,
+            ):
+                sys.stdout.write("runs\n")
+                sys.stdout.flush()
+                tab = await tabs.get_current_tab()
+                for path in ("", "popups", "busy"):
+                    opening = asyncio.create_task(navigate(tab, f"http://shop.example/{path}"))
+                    await asyncio.wait({opening}, timeout=0.2)
+                    await cancel_tasks([opening])
 
 
 def count_left(marker: str) -> int:
@@ -92,7 +96,7 @@ def main() -> None:
     if args.child is not None:
         asyncio.run(use_browser(args.child))
     else:
-        print(asyncio.run(run_kills(args.kills, args.seed)))
+        sys.stdout.write(f"{asyncio.run(run_kills(args.kills, args.seed))}\n")
 
 
 if __name__ == "__main__":
