@@ -1,6 +1,5 @@
 """Files that pages download: into one folder, under names that are made safe, never larger than a limit."""
 
-import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,6 +48,7 @@ class Downloads:
         self._connection = connection
         self._folder = folder
         self._by_id: dict[str, Download] = {}
+        self._news: dict[int, Download] = {}
         self.version = 0
         """Grows with every change."""
 
@@ -58,6 +58,15 @@ class Downloads:
         if self._folder is None:
             return {"behavior": "deny", "eventsEnabled": True}
         return {"behavior": "allowAndName", "downloadPath": str(self._folder), "eventsEnabled": True}
+
+    def take_news(self) -> list[Download]:
+        """Return the downloads that have begun or ended since this was asked last."""
+        news, self._news = [*self._news.values()], {}
+        return news
+
+    def _tell(self, download: Download) -> None:
+        self._news[id(download)] = download
+        self.version += 1
 
     @property
     def all(self) -> list[Download]:
@@ -82,8 +91,9 @@ class Downloads:
             self._stop(began.guid)
             return
         name = make_safe_name(began.suggested_filename)
-        self._by_id[began.guid] = Download(name, began.url[:500], "refused" if refused else "running")
-        self.version += 1
+        download = Download(name, began.url[:500], "refused" if refused else "running")
+        self._by_id[began.guid] = download
+        self._tell(download)
         if refused:
             self._stop(began.guid)
 
@@ -94,10 +104,10 @@ class Downloads:
         download.size = int(progress.received_bytes)
         if progress.state == "canceled":
             download.state = "stopped"
-            self.version += 1
+            self._tell(download)
         elif progress.state == "completed" and self._folder is not None:
             self._keep(download, self._folder / progress.guid, self._folder)
-            self.version += 1
+            self._tell(download)
         elif max(progress.received_bytes, progress.total_bytes) > MAX_BYTES:
             self._stop(progress.guid)
 
@@ -127,10 +137,3 @@ def make_safe_name(suggested: str) -> str:
     if len(name) > _MAX_NAME:
         name = stem[: _MAX_NAME - len(suffix) - 1] + dot + suffix if 0 < len(suffix) < 20 else name[:_MAX_NAME]
     return name or "download"
-
-
-async def wait_for_downloads(downloads: Downloads, seconds: float) -> None:
-    """Wait a little until none goes on."""
-    end = asyncio.get_running_loop().time() + seconds
-    while downloads.is_running and asyncio.get_running_loop().time() < end:
-        await asyncio.sleep(0.05)

@@ -95,13 +95,16 @@ def _count(lines: Sequence[Line]) -> str:
 def find_lines(lines: Sequence[Line], words: str, *, limit: int = MAX_CHARACTERS) -> Excerpt:
     """Return the lines that hold all of the words, whatever their case, with the heads of the parts they are in."""
     wanted = words.casefold().split()
+    phrase = " ".join(wanted)
+    if any(phrase in line.text.casefold() for line in lines):
+        wanted = [phrase]
     heads: list[Line] = []
     chosen: list[Line] = []
     hits = 0
     left = limit - 200
     seen: set[int] = set()
     for line in lines:
-        while heads and heads[-1].depth >= line.depth and not heads[-1].kind == LineKind.HEADING:
+        while heads and heads[-1].depth >= line.depth and heads[-1].kind is not LineKind.HEADING:
             heads.pop()
         if line.kind is LineKind.HEADING:
             heads = [one for one in heads if one.kind is not LineKind.HEADING]

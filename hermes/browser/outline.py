@@ -17,6 +17,10 @@ MAX_NAME = 100
 MAX_TEXT = 1_000
 MAX_VALUE = 200
 _MAX_LINE = 240
+_MAX_ACTIONS = 90
+"""The characters of a line after which the next element begins another one: lines are told again as a whole."""
+_SMALL_WORDS = frozenset({"link", "button", "tab", "menuitem", "option", "clickable"})
+"""Elements that may follow each other on a line."""
 _MAX_OPTIONS = 12
 _MAX_DEPTH = 12
 _LARGE_AREA = VIEWPORT[0] * VIEWPORT[1] / 3
@@ -140,12 +144,12 @@ _QUIET, _IN_ROW = 1, 2
 _TEXT_ROLES = frozenset({"StaticText"})
 _SKIPPED_ROLES = frozenset({"InlineTextBox", "LineBreak", "ListMarker"})
 _CELL_ROLES = frozenset({"cell", "gridcell", "columnheader", "rowheader"})
-_NO_FILE = ": No file chosen"
-_NO_VALUE = frozenset({"button", "checkbox", "radio", "switch"})
+_NO_FILE_VALUE = "No file chosen"
+_NO_FILE = f": {_NO_FILE_VALUE}"
+_NO_VALUE = frozenset({"editor", "button", "checkbox", "radio", "switch"})
 _STATE_WORDS = {
     "checked": "checked",
     "disabled": "disabled",
-    "focused": "focused",
     "pressed": "pressed",
     "readonly": "readonly",
     "required": "required",
@@ -222,10 +226,10 @@ class _DocumentWriter:
         if facts is not None and not mode & _QUIET and (word := self._find_promoted_word(node, facts)):
             name, texts_only = self._collect_text(node)
             if word != "editor":
-                self._add_element(node, facts, word, name, depth)
+                self._add_element(node, facts, word, name, depth, mode)
                 self._push_children(node, depth, mode | _QUIET if texts_only or name else mode)
                 return
-            self._add_element(node, facts, word, node.label, depth)
+            self._add_element(node, facts, word, f"{node.label}:" if node.label else "", depth, mode)
         self._push_children(node, depth, mode)
 
     def _find_promoted_word(self, node: AxNode, facts: NodeFacts) -> str:
@@ -279,7 +283,7 @@ class _DocumentWriter:
         word = INTERACTIVE_WORDS[role]
         if facts.tag == "input" and self._tree.facts.list_attributes(facts).get("type", "").lower() == "file":
             word = "file input"
-        self._add_element(node, facts, word, node.label.removesuffix(_NO_FILE), depth)
+        self._add_element(node, facts, word, node.label.removesuffix(_NO_FILE), depth, mode)
         if role in COMPOSITE_ROLES:
             self._push_children(node, depth + 1, mode)
         elif role not in VALUE_ROLES and role != "combobox":
@@ -337,7 +341,7 @@ class _DocumentWriter:
         if mode & _QUIET or facts is None or facts.box is None or facts.is_hidden:
             return
         if facts.has_pointer or facts.is_clickable:
-            self._add_element(node, facts, "clickable img", node.label, depth)
+            self._add_element(node, facts, "clickable img", node.label, depth, mode)
         elif node.label:
             self._add_text(f'img "{_cut(node.label, MAX_NAME)}"', node, facts, depth)
 
@@ -354,7 +358,7 @@ class _DocumentWriter:
         self._stack.append((_FLUSH, None, 0, 0))
         self._push_children(node, depth + 1, 0)
 
-    def _add_element(self, node: AxNode, facts: NodeFacts, word: str, name: str, depth: int) -> None:
+    def _add_element(self, node: AxNode, facts: NodeFacts, word: str, name: str, depth: int, mode: int) -> None:
         """Add an element with its ref, name, value and states to the line."""
         draft = self._draft
         shown = _cut(name, MAX_NAME)
@@ -362,6 +366,9 @@ class _DocumentWriter:
         ref = self._owner.give_ref(self._tree, node.backend_dom_node_id, label)
         if draft.parts and draft.is_text and draft.parts[-1].rstrip(" :*") == shown.rstrip(" :*"):
             draft.size -= len(draft.parts.pop())
+        if draft.actions and (draft.size > _MAX_ACTIONS or word not in _SMALL_WORDS) and not mode & _IN_ROW:
+            self._flush()
+            draft = self._draft
         text = f"{ref} {label}{self._describe_value(node, facts, word)}{_describe_states(node)}"
         self._add_part(text, node, facts, depth)
         draft.is_text = False
@@ -374,7 +381,7 @@ class _DocumentWriter:
         if facts.tag in ("input", "textarea") and self._owner.is_secret(self._tree, node.backend_dom_node_id, facts):
             return " = (hidden)" if node.value is not None and node.value.value not in (None, "") else ""
         value = node.value.value if node.value is not None else None
-        given = "" if value in (None, "") or word in _NO_VALUE else str(value)
+        given = "" if value in (None, "", _NO_FILE_VALUE) or word in _NO_VALUE else str(value)
         shown = f" = {_quote(given)}" if given and given != node.label else ""
         return shown + self._describe_options(node, given) if node.role_name == "combobox" else shown
 

@@ -154,6 +154,18 @@ class Frame(Struct, rename="camel"):
     unreachable_url: str = ""
 
 
+class FrameTree(Struct):
+    """A frame with those in it, of which nothing is told here."""
+
+    frame: Frame
+
+
+class FrameTreeResult(Struct, rename="camel"):
+    """The answer to `Page.getFrameTree`."""
+
+    frame_tree: FrameTree
+
+
 class FrameEvent(Struct, rename="camel"):
     """An event that names a frame."""
 

@@ -156,7 +156,7 @@ class SessionBrowser:
         try:
             if running is not None:
                 await running.proxy.close()  # first, so that nothing leaves while pages close
-                running.tabs.close()
+                await running.tabs.close()
                 await running.guard.close()
                 await running.launched.close()
         finally:
