@@ -25,6 +25,7 @@ from hermes.util.file_handles import find_real_path
 from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
+    from hermes.browser.page_report import PageReporter
     from hermes.core.code_runs import CodeRunState, StoredCodeRun
     from hermes.safety.urls import Resolver
     from hermes.tools.output import ForegroundCommand
@@ -57,6 +58,16 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
 
         policy = UrlPolicy(private=(*self.private, *also))
         return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
+
+
+class BrowserAccess(Protocol):
+    """The way of a session to its browser."""
+
+    async def open_pages(self) -> "PageReporter":
+        """Return the tabs of the session's browser, which is started if need be; one browser after another has one of
+        its own, with refs of its own. Raises BrowserError with what to do when none can be started.
+        """
+        ...
 
 
 class Asker(Protocol):
@@ -375,6 +386,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     deferred_tools: DeferredTools | None = None
     search_path: str = ""
     web: WebAccess | None = None
+    browser: BrowserAccess | None = None
+    """The session's browser; None where there is none."""
     taint_marks: TaintMarks = NOTHING_MARKED
     """Files that hold untrusted content since they were written."""
     search_seconds: float = 30.0
