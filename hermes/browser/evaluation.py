@@ -43,6 +43,12 @@ async def evaluate_expression(tab: Tab, expression: str) -> str:
         found = await tab.run(
             tab.session.call_for(EvaluateResult, "Runtime.evaluate", params, seconds=EVALUATE_SECONDS + 1.0)
         )
+        if found is not None and found.result.subtype == "promise":
+            promise = {"promiseObjectId": found.result.object_id}
+            seconds = EVALUATE_SECONDS
+            found = await tab.run(
+                tab.session.call_for(EvaluateResult, "Runtime.awaitPromise", promise, seconds=seconds)
+            )
         said = "" if found is None else await tab.run(_describe(tab, found))
         await settle(tab, before)
     except CdpError as error:

@@ -28,7 +28,7 @@ _FOCUS = """function() {
   if (e.tagName === 'INPUT' || e.tagName === 'TEXTAREA') {
     const old = e.value; e.select(); return old ? 'full' : 'empty' }
   if (!e.isContentEditable) { const a = (e.getRootNode().activeElement || document.activeElement);
-    return a && a !== document.body && (e === a || e.contains(a)) ? 'inner' : 'other' }
+    return a && (/^(INPUT|TEXTAREA)$/.test(a.tagName) || a.isContentEditable) && e.contains(a) ? 'inner' : 'other' }
   const all = document.createRange(); all.selectNodeContents(e);
   const chosen = e.ownerDocument.getSelection(); chosen.removeAllRanges(); chosen.addRange(all);
   return e.textContent ? 'full' : 'empty' }"""

@@ -13,6 +13,8 @@ from hermes.core.errors import BrowserError
 ANSWER_SECONDS = 30.0
 """How long a server may take to answer."""
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?!\d)")
+_LOCAL = re.compile(r"(?:localhost|127\.[\d.]+|\[::1\])(?:[:/]|$)")
+"""Beginnings of addresses that nobody serves by https."""
 _REASONS: Mapping[str, str] = {
     "ERR_NAME_NOT_RESOLVED": "there is no host of that name",
     "ERR_CONNECTION_REFUSED": "the connection was refused",
@@ -33,14 +35,16 @@ _REASONS: Mapping[str, str] = {
 
 
 def normalize_address(url: str) -> str:
-    """Return an address as it will be asked for; one without a scheme is read as https.
+    """Return an address as it will be asked for; one without a scheme is read as https,
+    on this machine as http.
 
     Raises BrowserError for what is no page of the web.
     """
     given = url.strip()
     found = _SCHEME.match(given)
     if found is None:
-        given = f"https://{given.removeprefix('//')}"
+        given = given.removeprefix("//")
+        given = f"http{'' if _LOCAL.match(given) else 's'}://{given}"
     elif found[1].lower() not in ("http", "https") and given != "about:blank":
         raise BrowserError(f"Only pages of http and https can be opened, not {found[1]}:.")
     if re.search(r"\s", given) or given in ("https://", "http://"):

@@ -162,8 +162,12 @@ class OpenBrowser:
             self._take_detached(msgspec.json.decode(params, type=DetachedFromTarget).session_id)
         else:
             self.downloads.take_event(method, params)
-            for tab in self.tabs.values():
-                tab.activity.wake()
+            self._wake_tabs()
+
+    def _wake_tabs(self) -> None:
+        """Have what is waited for looked at again, since something has changed that is of no one tab."""
+        for tab in self.tabs.values():
+            tab.activity.wake()
 
     def _take_attached(self, attached: AttachedToTarget, owner: Tab | None) -> None:
         target = attached.target_info
@@ -196,10 +200,12 @@ class OpenBrowser:
         if not self._current:
             self._current = tab.number
         self._new_tab.set()
+        self._wake_tabs()
 
     def _refuse_popup(self, session: TargetSession) -> None:
         """Close a tab beyond the limit before anything in it runs, and end a page that opens one after another."""
         self.refused_popups += 1
+        self._wake_tabs()
         # Its opener's process stands still until it is let run: with no network, on its way out.
         session.post("Network.enable")
         session.post("Network.setBlockedURLs", {"urls": ["*"]})

@@ -17,15 +17,17 @@ _MAX_URL = 300
 _MAX_TITLE = 150
 _NEW_DOCUMENT_PAUSE = 0.3
 _MAX_NOTES = 8
+_MAX_NEW_TABS = 3
+_MAX_SECRETS = 50
 _DOWNLOAD_SECONDS = 2.0
 """How long an action waits for a download that it began, which may go on."""
 
 
 class PageReport(Struct, frozen=True):
-    """What is told of a tab. `url` is that of the page that it was read from."""
+    """What is told of a tab. `addresses` are those of the documents that it was read from."""
 
     text: str
-    url: str
+    addresses: tuple[str, ...]
 
 
 class _Told(Struct):
@@ -43,9 +45,10 @@ class PageReporter:
     """Remembers what a model was told of each tab. One for a browser."""
 
     def __init__(self, browser: OpenBrowser) -> None:
-        self._browser = browser
+        self.browser = browser
         self._seen: dict[int, Seen] = {}
         self._told = _Told()
+        self._secrets: set[str] = set()
 
     async def describe_after(self, tab: Tab, *, scrolled: bool = False, note: str = "") -> PageReport:
         """Return what an action has changed; where the page is another one, that page."""
@@ -53,7 +56,7 @@ class PageReporter:
         notes = [note] if note else []
         if tab.dialog is not None:
             return self._finish(tab, notes, "")
-        downloads = self._browser.downloads
+        downloads = self.browser.downloads
         await tab.activity.wait_until(lambda: not downloads.is_running, _DOWNLOAD_SECONDS)
         snapshot = await self._take_snapshot(tab)
         if snapshot is None:
@@ -87,6 +90,29 @@ class PageReporter:
         self._told.url = self._told.title = ""
         return self._finish(tab, [], excerpt.text or "(nothing to see)")
 
+    async def describe_tabs(self, tab: Tab) -> PageReport:
+        """Return the list of the tabs."""
+        lines: list[str] = []
+        addresses: list[str] = []
+        for number, one in self.browser.tabs.items():
+            mark = " (current)" if one is tab else ""
+            state = " (crashed)" if one.is_crashed else ""
+            title = to_one_line(one.title or one.session.target.title, _MAX_TITLE)
+            lines.append(f"tab {number}{mark}{state}: {one.activity.url[:_MAX_URL]} {title}".rstrip())
+            addresses += one.list_addresses()
+        self._told.tabs = {*self.browser.tabs}
+        return PageReport(self.hide_secrets("\n".join(lines)), tuple(dict.fromkeys(addresses)))
+
+    async def learn_secrets(self, tab: Tab) -> None:
+        """Learn what fields of passwords hold now, so that it is taken out of what is told next."""
+        await self._take_snapshot(tab)
+
+    def hide_secrets(self, text: str) -> str:
+        """Return a text without what fields of passwords were seen to hold."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, "•••")
+        return text
+
     async def take_snapshot(self, tab: Tab) -> PageSnapshot:
         """Return the tab as it is now, for a picture of it. Raises BrowserError where a dialog is open."""
         tab.check_usable()
@@ -103,12 +129,18 @@ class PageReporter:
         if not tab.is_closed:
             return tab
         tab.notes.clear()
-        found = await self._browser.get_current_tab()
+        found = await self.browser.get_current_tab()
         found.notes.append(f"tab {tab.number} has closed, this is tab {found.number}")
         return found
 
     async def _take_snapshot(self, tab: Tab) -> PageSnapshot | None:
         """Return a snapshot; None where a dialog has opened. A document that goes meanwhile is waited for once."""
+        found = await self._take_patiently(tab)
+        if found is not None:
+            self._secrets = {*found.secrets, *([*self._secrets][:_MAX_SECRETS])}
+        return found
+
+    async def _take_patiently(self, tab: Tab) -> PageSnapshot | None:
         try:
             return await tab.run(take_snapshot(tab))
         except (PageCrashedError, BrowserGoneError):
@@ -126,7 +158,7 @@ class PageReporter:
         before = self._seen.get(tab.number)
         shown = excerpt.shown if is_new or before is None else before.shown | excerpt.shown
         self._seen[tab.number] = Seen(snapshot.document_id, texts, shown & texts.keys())
-        for number in [one for one in self._seen if one not in self._browser.tabs]:
+        for number in [one for one in self._seen if one not in self.browser.tabs]:
             del self._seen[number]
 
     def _finish(self, tab: Tab, notes: list[str], body: str) -> PageReport:
@@ -141,11 +173,12 @@ class PageReporter:
             notes.append(f"status {tab.activity.status}")
         notes += self._collect_news(tab)
         shown = [f"[{to_one_line(note, 800)}]" for note in notes[:_MAX_NOTES]]
-        return PageReport("\n".join((*head, *shown, *([body] if body else []))) or "(no change)", tab.activity.url)
+        text = "\n".join((*head, *shown, *([body] if body else []))) or "(no change)"
+        return PageReport(self.hide_secrets(text), tab.list_addresses())
 
     def _collect_news(self, tab: Tab) -> list[str]:
         """Return what happened that no line of the page shows."""
-        told, browser = self._told, self._browser
+        told, browser = self._told, self.browser
         news: list[str] = []
         if tab.dialog is not None:
             news.append(f"open: {tab.dialog.describe()} Answer by browser_dialog")
@@ -154,10 +187,12 @@ class PageReporter:
         if tab.chooser is not None:
             news.append("the page asks for a file: browser_upload on what was clicked")
             tab.chooser = None
-        for number, other in browser.tabs.items():
-            if number not in told.tabs and number != tab.number:
-                address = other.activity.url[:_MAX_URL]
-                news.append(f"tab {number} has opened: {address} (browser_tabs switches to it)")
+        opened = [number for number in browser.tabs if number not in told.tabs and number != tab.number]
+        for number in opened[:_MAX_NEW_TABS]:
+            address = browser.tabs[number].activity.url[:_MAX_URL]
+            news.append(f"tab {number} has opened: {address} (browser_tabs switches to it)")
+        if more := opened[_MAX_NEW_TABS:]:
+            news.append(f"more tabs have opened: {', '.join(map(str, more))}")
         told.tabs = {*browser.tabs}
         if browser.refused_popups > told.refused_popups:
             news.append(f"{browser.refused_popups - told.refused_popups} more tabs were closed at once: too many")

@@ -1,5 +1,6 @@
 """Waits until a page has done what an action began: its navigation, its requests, its changes, each within limits."""
 
+import asyncio
 from collections.abc import Coroutine
 from typing import TypeVar
 
@@ -14,6 +15,8 @@ LOAD_SECONDS = 8.0
 """How long a page may take from its first byte until it is parsed."""
 _REST_SECONDS = 2.5
 """How long its pictures, frames and later requests are waited for."""
+_STOPPED_SECONDS = 0.7
+"""An action that is stopped after so long may wait for a script that does not end: it is stopped, too."""
 _PROBE_SECONDS = 5.0
 """How long a page's script may keep everything else from running before it is stopped."""
 _QUIET = """new Promise(done => { let timer;
@@ -46,11 +49,17 @@ async def act(tab: Tab, work: Coroutine[object, object, T]) -> T | None:
         work.close()
         raise reason
     before = note_moment(tab)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
     try:
         done = await tab.run(work)
     except CallTimeoutError:
         stop_script(tab)
         done = None
+    except asyncio.CancelledError:
+        if loop.time() - begun > _STOPPED_SECONDS:
+            stop_script(tab)
+        raise
     await settle(tab, before)
     return done
 

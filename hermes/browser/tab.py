@@ -26,6 +26,8 @@ from hermes.util.cancellation import cancel_tasks
 
 T = TypeVar("T")
 VIEWPORT = (1280, 800)
+_MAX_ADDRESSES = 20
+MAX_NOTES = 50
 MAX_FRAMES = 30
 """The frames with a process of their own that are looked into."""
 INPUT_SECONDS = 5.0
@@ -86,6 +88,8 @@ class Tab:
         self.console = ConsoleLog()
         self.frames: dict[str, TargetSession] = {}
         """The sessions of frames that have a process of their own, by their ids."""
+        self.addresses: dict[str, str] = {}
+        """The address of each frame's document."""
         self.documents: dict[str, str] = {}
         """The loader of each frame's document."""
         self.dialog: Dialog | None = None
@@ -117,6 +121,11 @@ class Tab:
         yield self.session
         yield from [*self.frames.values()][:MAX_FRAMES]
 
+    def list_addresses(self) -> tuple[str, ...]:
+        """Return the addresses of the page and of the documents in its frames."""
+        frames = (*self.addresses.values(), *(one.target.url for one in self.frames.values()))
+        return tuple(filter(None, dict.fromkeys((self.activity.url, *frames))))[:_MAX_ADDRESSES]
+
     def find_session(self, session_id: str) -> TargetSession | None:
         """Return the session of that id, or None."""
         return next((one for one in (self.session, *self.frames.values()) if one.session_id == session_id), None)
@@ -137,6 +146,16 @@ class Tab:
         width, height = VIEWPORT
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.session.post("Emulation.setDeviceMetricsOverride", metrics)
+
+    def add_note(self, note: str) -> None:
+        """Note something that a person would have noticed; the same once, and no more than a few."""
+        if note not in self.notes and len(self.notes) < MAX_NOTES:
+            self.notes.append(note)
+
+    def take_notes(self) -> list[str]:
+        """Return the notes, and forget them."""
+        notes, self.notes = self.notes, []
+        return notes
 
     async def read_first_document(self) -> None:
         """Learn which document the page has; its events come from then on. Raises BrowserError."""
@@ -256,12 +275,18 @@ class Tab:
         if earlier is not None and earlier != frame.loader_id:
             self.refs.drop_document(self.number, earlier)
         self.documents[frame.id] = frame.loader_id
+        self.addresses[frame.id] = frame.url
+        if not frame.parent_id and frame.id == self.main_frame:
+            kept = {frame.id, *self.frames}
+            self.addresses = {one: url for one, url in self.addresses.items() if one in kept}
         if frame.id == self.main_frame:
             self.secret_nodes.clear()
             self.chooser = None
 
     def _take_detached(self, params: Raw) -> None:
         gone = msgspec.json.decode(params, type=FrameEvent)
+        if gone.reason != "swap":
+            self.addresses.pop(gone.frame_id, None)
         if gone.reason != "swap" and (document := self.documents.pop(gone.frame_id, None)) is not None:
             self.refs.drop_document(self.number, document)
 

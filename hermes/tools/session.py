@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -32,6 +33,7 @@ from hermes.util.file_handles import find_real_path
 from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
+    from hermes.browser.page_report import PageReporter
     from hermes.core.code_runs import CodeRunState, StoredCodeRun
     from hermes.safety.urls import Resolver
     from hermes.speech.service import SpeechService
@@ -88,6 +90,24 @@ class SideModels(Protocol):
         self, purpose: str, system: str, text: str, *, images: Sequence[ImagePart] = (), max_tokens: int
     ) -> SideAnswer:
         """Return the answer of the first model that gives one. Raises ToolError when none does, and says why."""
+        ...
+
+
+class BrowserAccess(Protocol):
+    """The way of a session to its browser."""
+
+    def use_pages(
+        self, permissions: SitePermissions | None, opens: str = ""
+    ) -> "AbstractAsyncContextManager[PageReporter]":
+        """Lend the tabs of the session's browser for one call, which `permissions` are asked for; it is started if need
+        be, and one browser after another has tabs and refs of its own. `opens` is the address that the call opens.
+
+        Raises BrowserError with what to do when none can be started.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the browser."""
         ...
 
 
@@ -407,6 +427,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     deferred_tools: DeferredTools | None = None
     search_path: str = ""
     web: WebAccess | None = None
+    browser: BrowserAccess | None = None
+    """The session's browser; None where there is none."""
     taint_marks: TaintMarks = NOTHING_MARKED
     """Files that hold untrusted content since they were written."""
     search_seconds: float = 30.0

@@ -34,6 +34,9 @@ tools: tool_search tool_call
 clarify: clarify
 web: web_search web_extract
 search: web_search
+browser: browser_navigate browser_snapshot browser_click browser_type browser_press browser_select browser_scroll
+browser: browser_hover browser_drag browser_upload browser_wait browser_tabs browser_back browser_dialog
+browser: browser_console browser_get_images browser_vision web_search
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
 messages: send_message
@@ -46,7 +49,7 @@ tts: text_to_speech
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
-        x_search vision video image_gen video_gen computer_use browser context_engine project
+        x_search vision video image_gen video_gen computer_use context_engine project
         homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
@@ -59,8 +62,10 @@ named, and nothing more is done.
 
 
 def _parse_tool_lists() -> dict[str, Toolset]:
-    rows = (line.partition(":") for line in _TOOL_LISTS.strip().splitlines())
-    return {name: Toolset(tools=_split_words(tools)) for name, _, tools in rows}
+    found: dict[str, tuple[str, ...]] = {}
+    for name, _, tools in (line.partition(":") for line in _TOOL_LISTS.strip().splitlines()):
+        found[name] = (*found.get(name, ()), *_split_words(tools))
+    return {name: Toolset(tools=tools) for name, tools in found.items()}
 
 
 def _combine_sets(*names: str) -> Toolset:

@@ -1,7 +1,6 @@
 """A site on loopback with what pages are made of; `localhost` and `127.0.0.1` are two sites of it."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,7 +35,8 @@ _TABLE = f"<title>Table</title><h1>Items</h1><table>{_ROWS}</table><h2>The end</
 _ENDLESS = """<title>Endless</title><h1>Feed</h1><ul id="l"></ul><div id="end">Loading</div><script>
 let n = 0, busy = false; async function more() { if (busy) return; busy = true;
 const names = await (await fetch('/more?from=' + n)).json();
-for (const name of names) { const i = document.createElement('li'); i.style.height = '60px'; i.textContent = name; l.append(i); n++ }
+for (const name of names) { const i = document.createElement('li');
+i.style.height = '60px'; i.textContent = name; l.append(i); n++ }
 busy = false } new IntersectionObserver(e => e[0].isIntersecting && more()).observe(end); </script>"""
 _FRAMES = """<title>Frames</title><h1>Frames</h1><p style="height:30px">Top</p>
 <iframe src="/inner?name=near" title="near" width="400" height="120"></iframe>
@@ -46,17 +46,21 @@ _INNER = """<title>Inner</title><p>Inside {name}</p><label>Box {name} <input></l
 Press {name}</button>"""
 _SHADOW = """<title>Shadow</title><open-part></open-part><closed-part></closed-part><p id="o"></p><script>
 for (const mode of ['open', 'closed']) customElements.define(mode + '-part', class extends HTMLElement {
-constructor() { super(); const r = this.attachShadow({mode}); r.innerHTML = `<button>In ${mode}</button><input aria-label="Field ${mode}">`;
-r.querySelector('button').onclick = () => o.textContent = 'pressed ' + mode + ' ' + r.querySelector('input').value } })</script>"""
+constructor() { super(); const r = this.attachShadow({mode});
+r.innerHTML = `<button>In ${mode}</button><input aria-label="Field ${mode}">`;
+const [button, field] = r.children;
+button.onclick = () => o.textContent = 'pressed ' + mode + ' ' + field.value } })</script>"""
 _DIALOGS = """<title>Dialogs</title><button onclick="alert('hello');o.textContent='alerted'">Alert</button>
 <button onclick="o.textContent='confirm '+confirm('sure?')">Confirm</button>
 <button onclick="o.textContent='prompt '+prompt('name?','Ann')">Prompt</button>
 <a href="/" id="a">Leave</a><button onclick="window.onbeforeunload=()=>'stay'">Guard</button><p id="o"></p>"""
-_DRAG = """<title>Drag</title><style>div{{}} .b{width:120px;height:60px;border:1px solid;margin:20px}</style>
+_DRAG = """<title>Drag</title><style>.b{width:120px;height:60px;border:1px solid;margin:20px}</style>
 <div class="b" draggable="true" ondragstart="event.dataTransfer.setData('text','card')">Card</div>
-<button class="b" ondragover="event.preventDefault()" ondrop="event.preventDefault();o.textContent='dropped '+event.dataTransfer.getData('text')">Target</button>
+<button class="b" ondragover="event.preventDefault()" ondrop="drop(event)">Target</button>
 <button class="b" id="m" style="position:relative">Slider</button><p id="o"></p><script>
-let from = 0; m.onmousedown = e => { from = e.clientX; document.onmousemove = e => m.style.left = (e.clientX - from) + 'px';
+function drop(e) { e.preventDefault(); o.textContent = 'dropped ' + e.dataTransfer.getData('text') }
+let from = 0; m.onmousedown = e => { from = e.clientX;
+document.onmousemove = e => m.style.left = (e.clientX - from) + 'px';
 document.onmouseup = e => { document.onmousemove = null; o.textContent = 'moved ' + (e.clientY < 120) } }</script>"""
 _UPLOAD = """<title>Upload</title><label>File <input type="file" id="f" onchange="show(this)"></label>
 <input type="file" id="g" style="display:none" multiple onchange="show(this)">
@@ -72,11 +76,13 @@ _COVERED = """<title>Covered</title><button id="b" onclick="o.textContent='bough
 _POPUPS = """<title>Popups</title><button onclick="for (let i = 0; i < {count}; i++) window.open('/inner?name=' + i)">
 Open many</button>"""
 _SECRET = "<title>Account</title><h1>Welcome {user}</h1>"
-_BUSY = """<title>Busy</title><button onclick="while (true) {}">Loop</button>
+_BUSY = """<title>Busy</title><button onclick="while (true);">Loop</button>
 <button onclick="setTimeout(() => o.textContent = 'it came', 400)">Later</button><p id="o">nothing yet</p>
-<button onclick="console.log('said', {{a: 1}}); console.error('bad thing')">Talk</button>"""
-_LABELS = """<title>Labels</title><style>.real{{display:none}} .off{{position:absolute;opacity:0;width:1px;height:1px}}</style>
-<input class="real" type="checkbox" id="x" onchange="o.textContent='x '+this.checked"><label for="x" style="cursor:pointer">News</label>
+<button onclick="console.log('said', {a: 1}); console.error('bad thing')">Talk</button>"""
+_LABELS = """<title>Labels</title>
+<style>.real{display:none} .off{position:absolute;opacity:0;width:1px;height:1px}</style>
+<input class="real" type="checkbox" id="x" onchange="o.textContent='x '+this.checked">
+<label for="x" style="cursor:pointer">News</label>
 <label><input class="off" type="checkbox" onchange="o.textContent='y '+this.checked"> Terms</label><p id="o"></p>"""
 _PAGES = {
     "/": _INDEX,
@@ -95,7 +101,7 @@ _PAGES = {
     "/busy": _BUSY,
     "/labels": _LABELS,
 }
-_FILLED = ("/frames", "/inner", "/popups", "/busy", "/labels")
+_FILLED = ("/frames", "/inner", "/popups")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -127,7 +133,6 @@ class _Handler(BaseHTTPRequestHandler):
                 page = page.replace("{port}", str(self.server.server_port))  # type: ignore[attr-defined]
                 for name, value in {"name": "", "count": "1000", **given}.items():
                     page = page.replace(f"{{{name}}}", value)
-                page = page.replace("{{", "{").replace("}}", "}")
             self._send(page.encode(), "text/html")
         else:
             self._send(b"<title>Lost</title><h1>Not here</h1>", "text/html", 404)
@@ -189,9 +194,3 @@ def serve_site() -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-if __name__ == "__main__":
-    with serve_site() as site:
-        print(site, flush=True)
-        time.sleep(3600)
