@@ -152,6 +152,7 @@ class Services:
             backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
             on_allowed=self._allow_always,
+            get_supervisors=lambda: self.supervisors,
             get_speech=self.speech,
         )
         self.frame_builder = FrameBuilder(self.home, self.settings, self.options, self.redactor)

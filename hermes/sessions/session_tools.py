@@ -19,11 +19,12 @@ from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.secrets.redactor import Redactor
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path, resolve_places
+from hermes.sessions.features.session_browser import LazyBrowser
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry, ToolSurroundings
-from hermes.tools.session import Asker, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
+from hermes.tools.session import Asker, BrowserAccess, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, is_plugin_toolset, without_mcp_toolsets
@@ -32,6 +33,7 @@ from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
 
 if TYPE_CHECKING:
+    from hermes.execution.supervisor import Supervisors
     from hermes.sessions.port import Delegator
     from hermes.speech.service import SpeechService
 
@@ -149,6 +151,8 @@ class ProcessDeps(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     on_allowed: Callable[[Sequence[str]], None] | None = None
     """Told the patterns of an answer "always", for the sessions that are opened later."""
+    get_supervisors: "Callable[[], Supervisors] | None" = None
+    """Returns what programs of sessions run under; None: sessions have no browser."""
     get_speech: "Callable[[], SpeechService] | None" = None
     """Returns what speaks, imported when it is first wanted."""
 
@@ -213,8 +217,10 @@ class SessionTools(Struct, frozen=True):
         ]
 
     async def close(self) -> None:
-        """End the session's background processes and the backend."""
+        """End the session's background processes, its browser and the backend."""
         await self.state.close()
+        if self.context.browser is not None:
+            await self.context.browser.close()
         await self.context.backend_handle.close()
 
 
@@ -281,6 +287,7 @@ def build_session_tools(
         ),
         code=_build_code_access(settings, home, environ),
         get_speech=process_deps.get_speech,
+        browser=_build_browser(settings, home, process_deps, spill),
     )
     if options.editor_files is not None and not options.depth:
         from hermes.sessions.editors.open_buffers import EditorBuffers
@@ -297,6 +304,14 @@ def build_session_tools(
         toolbox.is_withdrawn = _make_withdrawal_check(limit, extra_tools)
 
     return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
+
+
+def _build_browser(
+    settings: Settings, home: HermesHome, process_deps: ProcessDeps, spill: Path
+) -> BrowserAccess | None:
+    if process_deps.get_supervisors is None:
+        return None
+    return LazyBrowser(settings, home, process_deps.environ, spill, process_deps.get_supervisors)
 
 
 def _build_code_access(settings: Settings, home: HermesHome, environ: Mapping[str, str]) -> CodeAccess:
