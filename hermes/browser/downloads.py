@@ -1,6 +1,9 @@
 """Files that pages download: into one folder, under names that are made safe, never larger than a limit."""
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +35,7 @@ class Download(Struct):
             case "done":
                 return f"downloaded {self.name} ({self.size} bytes): {self.path}"
             case "refused":
-                return f"the download of {self.name} was refused: downloads have no folder here, or are too many"
+                return f"the download of {self.name} was refused: there is no folder for it, or there are too many"
             case "stopped":
                 return f"the download of {self.name} was stopped"
         return f"{self.name} is being downloaded"
@@ -122,12 +125,24 @@ class Downloads:
             *(f"{stem or suffix} ({number}){dot if stem else ''}{suffix if stem else ''}" for number in range(1, 1000)),
         )
         try:
-            stored.chmod(0o600)
+            _protect_file(stored)
             target = next(path for name in names if not (path := folder / name).exists())
             stored.rename(target)
         except (OSError, StopIteration):
-            target = stored
+            download.state = "refused"
+            return
         download.path, download.state = str(target), "done"
+
+
+def _protect_file(path: Path) -> None:
+    """Take the right to be run from a file. Raises OSError for what is no plain file: the browser made it."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)
 
 
 def make_safe_name(suggested: str) -> str:
