@@ -13,7 +13,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import ImagePart, TextPart
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
-from hermes.gateway.voice.recordings import RecordingListener
+from hermes.gateway.text.recordings import RecordingListener
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.pictures import read_picture

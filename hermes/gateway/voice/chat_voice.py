@@ -18,7 +18,7 @@ from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.text.media import SendableFile
-from hermes.gateway.voice.recordings import RecordingListener, explain_failure, explain_unheard
+from hermes.gateway.text.recordings import RecordingListener, explain_failure, explain_unheard
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
 from hermes.util.cancellation import cancel_tasks

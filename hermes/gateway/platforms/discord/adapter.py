@@ -171,11 +171,11 @@ class DiscordPlatform(Platform):
         voice = await self._upload_voice(message) if message.kind is MediaKind.VOICE and not message.plain else None
         if voice is not None:
             # A voice message holds nothing else: no text, no buttons, no reference.
-            kept = {key: body[key] for key in ("nonce", "enforce_nonce", "allowed_mentions") if key in body}
-            flags = VOICE_FLAG | (SILENT_FLAG if message.silent else 0)
-            answer = await self._client.call_api(
-                "POST", path, {**kept, "flags": flags, "attachments": [voice]}, creates=True
-            )
+            kept: dict[str, object] = {
+                key: body[key] for key in ("nonce", "enforce_nonce", "allowed_mentions") if key in body
+            }
+            kept |= {"flags": VOICE_FLAG | (SILENT_FLAG if message.silent else 0), "attachments": [voice]}
+            answer = await self._client.call_api("POST", path, kept, creates=True)
         elif message.file:
             form = await _build_form(body, Path(message.file))
             answer = await self._client.call_api("POST", path, form=form, creates=True)
