@@ -55,6 +55,7 @@ import hermes.plugin_host
 import hermes.providers
 import hermes.sessions.editors
 import hermes.skills.section
+import hermes.speech
 import hermes.testing
 import hermes.tools.builtin
 import hermes.tools.registry
@@ -222,6 +223,7 @@ FOREIGN = (
     hermes.providers,
     hermes.sessions.editors,
     hermes.skills.section,
+    hermes.speech,
     hermes.testing,
     hermes.tools.builtin,
     hermes.tools.registry,
