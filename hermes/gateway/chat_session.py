@@ -444,7 +444,6 @@ def _describe_spoken_chat(chat: ChatSession, deps: GatewayDeps) -> SpokenChat:
         place=chat.place,
         outbox=deps.outbox,
         report=deps.telemetry.report_line,
-        get_egress=lambda: chat.egress_filter,
         modes=deps.voice_modes,
         is_owner=chat.person.is_owner,
         can_administer=chat.person.can_administer,
@@ -456,11 +455,11 @@ async def _show_end(chat: ChatSession, renderer: StreamRenderer, ended: TurnEnde
     message, else after it.
     """
     if chat.account.can.captions:
-        spoken = await chat.voice.speak_with_text(ended)
+        spoken = await chat.voice.speak_with_text(ended, lambda: chat.egress_filter)
         await renderer.finish(ended, (spoken,) if spoken is not None else ())
         return
     await renderer.finish(ended)
-    await chat.voice.begin_speaking(ended, chat.actor.session_id)
+    await chat.voice.begin_speaking(ended, chat.actor.session_id, lambda: chat.egress_filter)
 
 
 def _find_received_folder(chat_session: ChatSession) -> Path:

@@ -245,4 +245,3 @@ async def test_the_model_speaks_by_its_tool(tmp_path: Path) -> None:
             assert bubble.voice_seconds == 1
             assert [one["input"] for one in speech.texts] == ["Good night, Anna.", "Again."]
             assert [one.read_bytes() for one in home.hermes.parent.rglob("again.ogg")] == [speech.sound]
-        assert "speak a text as a voice message" in server.requests[0].body.decode()

@@ -43,7 +43,6 @@ class SpokenChat(Struct, frozen=True, kw_only=True):
     outbox: Outbox
     report: Callable[[str], None]
     """Reports a line to the operator."""
-    get_egress: Callable[[], EgressFilter]
     modes: dict[str, str]
     """What chats have chosen, by their lanes, as far as that was looked up; empty: nothing."""
     is_owner: bool
@@ -116,15 +115,15 @@ class ChatVoice:
         """Note that the newest message is what the turn that begins answers."""
         self._turn_was_spoken = self._last_was_spoken
 
-    async def speak_with_text(self, ended: TurnEnded) -> SendableFile | None:
+    async def speak_with_text(self, ended: TurnEnded, get_egress: Callable[[], EgressFilter]) -> SendableFile | None:
         """Speak an answer that goes out in one message with its text; None where it is not spoken."""
-        text = await self._choose_words(ended)
+        text = await self._choose_words(ended, get_egress)
         made = await self._speak(text, ended.turn_id) if text else None
         return None if made is None else SendableFile(made.path, MediaKind.VOICE if made.is_voice else MediaKind.AUDIO)
 
-    async def begin_speaking(self, ended: TurnEnded, session_id: str) -> None:
+    async def begin_speaking(self, ended: TurnEnded, session_id: str, get_egress: Callable[[], EgressFilter]) -> None:
         """Begin to speak an answer whose text is on its way; the recording follows it."""
-        text = await self._choose_words(ended)
+        text = await self._choose_words(ended, get_egress)
         if not text:
             return
         if len(self._tasks) >= _MAX_WAITING:
@@ -138,14 +137,14 @@ class ChatVoice:
         """Stop speaking; the texts are there."""
         await cancel_tasks(self._tasks)
 
-    async def _choose_words(self, ended: TurnEnded) -> str:
+    async def _choose_words(self, ended: TurnEnded, get_egress: Callable[[], EgressFilter]) -> str:
         """Return what of an answer is to be spoken; empty where nothing is."""
         if not ended.reason.is_completed or not self._chat.account.can.media:
             return ""
         mode = await self.get_mode()
         if mode is VoiceMode.NEVER or (mode is VoiceMode.AUTO and not self._turn_was_spoken):
             return ""
-        answer = filter_answer(build_answer(ended), self._chat.get_egress(), self._chat.account.can)
+        answer = filter_answer(build_answer(ended), get_egress(), self._chat.account.can)
         if any(one.kind in (MediaKind.VOICE, MediaKind.AUDIO) for one in answer.files):
             return ""  # the model has spoken itself
         from hermes.speech.spoken_text import make_spoken_text

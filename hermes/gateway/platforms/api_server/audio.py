@@ -60,6 +60,8 @@ class AudioRoutes:
         asked = await self._deps.reader.read_value(request, SpeechRequest)
         if not 0 < len(asked.input) <= LONGEST_INPUT:
             raise ApiRequestError(400, f"`input` must hold 1 to {LONGEST_INPUT:,} characters.", param="input")
+        if not any(one.isalnum() for one in asked.input):
+            raise ApiRequestError(400, "`input` holds nothing to say.", param="input")
         if asked.response_format not in _FORMATS:
             said = f"`response_format` must be one of {', '.join(_FORMATS)}."
             raise ApiRequestError(400, said, param="response_format")
