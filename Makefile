@@ -16,6 +16,7 @@
 # make code-upgrade   code that waits at a call goes on under another version of its interpreter, in an environment of its own (1 minute)
 # make code-bench     what a call of code costs, the first result, the memory of a run, and the tokens of 20 looks (1 minute)
 # make writers        32 processes write one home for a minute, kills among them
+# make browser-kills  kill -9 of a process that uses a browser, 100 times: no process is left (2 minutes; COUNT=20 SEED=7)
 # make stops          a stop in the middle of everything, measured at the server and in the process table (2 minutes)
 # make json-stops     2,000 stops, TERMs, closed pipes and kills of `hermes -z --stream-json`, half of them through a gateway: the
 #                     last line names the outcome, and no whole line is half JSON (15 minutes; COUNT=300 SEED=7)
@@ -71,7 +72,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
   code-kills code-upgrade code-bench plugin-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends acp load screens shape lint types contracts deps lock clean \
-  wheel install-check image units release-notes sign-ins mcp-conformance mcp-servers
+  wheel install-check image units release-notes sign-ins mcp-conformance mcp-servers browser-kills
 
 run: $(VENV)/run.stamp
 ifdef Q
@@ -147,6 +148,9 @@ gateway-turns: $(VENV)/dev.stamp
 cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10
 	$(BIN)/python scripts/cap_race.py --repeat 10 --agents 50
+
+browser-kills: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.browser_kills --kills $(or $(COUNT),100) --seed $(or $(SEED),0)
 
 sub-agent-kills: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.sub_agent_kills --kills $(or $(COUNT),200) --longest 1.1 --seed $(or $(SEED),1)

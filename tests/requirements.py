@@ -47,6 +47,9 @@ class Requirement:
 
 REQUIREMENTS = {
     "bubblewrap": Requirement("bubblewrap", ("bwrap",), is_linux_only=True),
+    "chromium-headless-shell": Requirement(
+        "chromium-headless-shell", ("chromium-headless-shell",), is_optional=True, is_linux_only=True
+    ),
     "curl": Requirement("curl", ("curl",)),
     "espeak-ng": Requirement("espeak-ng", ("espeak-ng",), is_optional=True),
     "ffmpeg": Requirement("ffmpeg", ("ffmpeg", "ffprobe"), is_optional=True),

@@ -305,8 +305,8 @@ reported as left out.
 """
 USUAL_LIMIT = 1_000_000_000
 """Bytes of people's own files that a backup holds, where nobody says otherwise."""
-_EXCLUDED = frozenset({"search.db", "cache", "logs", "run", "backups", "profiles", "active_profile"})
-"""Entries that a backup excludes silently: rebuilt by themselves, or no part of this home."""
+_EXCLUDED = frozenset({"search.db", "cache", "logs", "run", "backups", "browser", "profiles", "active_profile"})
+"""Entries that a backup excludes silently: rebuilt by themselves, sign-ins of the browser, or no part of this home."""
 _AUTOMATIC_PREFIX = "auto-"
 _MAX_AUTOMATIC = 5
 _INDEX_FILES = ("search.db", "search.db-wal", "search.db-shm", "search.db-journal", "hermes.db-wal", "hermes.db-shm")

@@ -72,7 +72,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
     about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ, home)]
-    about += _check_speech(environ, home)
+    about += [*_check_speech(environ, home), *await _check_browser(environ, home)]
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
@@ -180,6 +180,19 @@ def _check_speech(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCh
     # Whoever has named an engine wants it; without one nothing is wrong.
     is_wanted = (settings.stt.provider and hears.hint) or (settings.tts.provider and speaks.hint)
     return [DoctorCheck(name="voice", state=WARNING if is_wanted else OK, said=join_localizable(" ", said))]
+
+
+async def _check_browser(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
+    """Check that there is a browser which can be confined; it is not started."""
+    from hermes.admin.browser import read_browser_state
+
+    try:
+        state = await read_browser_state(environ, home)
+    except (HermesError, OSError):
+        return []  # told by the check of the settings
+    if not state.problem:
+        return [DoctorCheck(name="browser", state=OK, said=N_("The agent can use {path}.", path=state.program))]
+    return [DoctorCheck(name="browser", state=WARNING, said=state.problem, advice=state.advice)]
 
 
 def _is_python_chosen(home: HermesHome) -> bool:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 _THIS_CALL = "this call"
 _MAX_NAME = 60
 _COMMAND_TOOLS = frozenset({"terminal", "process"})
+_SITE_TITLES = {
+    "visit": N_("Open {host} in the browser?"),
+    "send": N_("Let a page send data to {host}?"),
+}
 _TITLES = {
     "terminal": N_("Run this command?"),
     "process": N_("Type this into a running program?"),
@@ -252,6 +256,8 @@ def _format_title(event: ApprovalAsked, background_id: str) -> str:
     if verb == "connect" and event.rule == "network":
         port = f":{values['port']}" if "port" in values and not rest.endswith(f":{values['port']}") else ""
         title = tr("Allow network access to {host}?", host=to_one_line(escape_confusable_characters(rest + port)))
+    elif verb in _SITE_TITLES and event.rule == "site":
+        title = tr(_SITE_TITLES[verb], host=to_one_line(escape_confusable_characters(rest.partition(" ")[0])))
     elif event.tool in _COMMAND_TOOLS and event.rule in _PLACE_TITLES and verb in _PLACE_TITLES[event.rule]:
         title = tr(_PLACE_TITLES[event.rule][verb])
     elif event.tool in _TITLES:

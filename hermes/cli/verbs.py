@@ -88,6 +88,10 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("use what Claude Code, codex or opencode left here: commands, agents, skills, MCP servers"),
     ),
     "mcp": ("hermes.commands.mcp:MCP", N_("MCP servers: list, add, try, remove")),
+    "browser": (
+        "hermes.commands.browser:BROWSER",
+        N_("the browser that the agent uses: show it, sign in to sites, forget sign-ins"),
+    ),
     "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
         "hermes.commands.profiles:HOME",
@@ -107,8 +111,8 @@ command does.
 VERB_GROUPS: dict[str, tuple[str, ...]] = {
     N_("chat:"): ("chat", "resume", "sessions", "memory", "skills", "usage", "insights"),
     N_("set up:"): (
-        "setup", "model", "moa", "auth", "config", "tools", "mcp", "plugins", "import", "trust", "profile",
-        "completion",
+        "setup", "model", "moa", "auth", "config", "tools", "mcp", "plugins", "import", "browser", "trust",
+        "profile", "completion",
     ),
     N_("gateway, chats and jobs:"): (
         "gateway", "serve", "acp", "send", "people", "pairing", "approvals", "audit", "cron", "webhook",

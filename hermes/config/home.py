@@ -163,6 +163,8 @@ class HermesHome:
         self.spill = root / "spill"
         self.trajectories = root / "trajectories"
         self.backups = root / "backups"
+        self.browser = root / "browser"
+        """The folder of the browser's kept profile: cookies and passwords, which are in no backup."""
         self.restoring = root / "restore.json"
         """The journal of a restore; it exists until the restore is finished."""
         self.checkpoints = root / "checkpoints"

@@ -304,12 +304,37 @@ class ToolSettings(Struct, frozen=True):
 
 
 class WebSettings(Struct, frozen=True):
-    """How the web is searched (`web:`)."""
+    """How the web is searched and read (`web:`)."""
 
     search_backend: str = ""
-    """`searxng`, `brave`, `tavily` or `duckduckgo`; empty: the first of them whose key or address is there."""
+    """`searxng`, `brave`, `tavily`, `exa`, `firecrawl`, `parallel` or `duckduckgo` (also `ddgs`); empty: the first of
+    them whose key or address is there."""
     search_url: str = ""
     """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
+    extract_backend: str = ""
+    """Who reads pages for `web_extract`: `tavily`, `exa`, `firecrawl` or `parallel`; empty: Hermes itself."""
+    extract_url: str = ""
+    """A server that stands in for that service."""
+
+
+class BrowserProfile(StrEnum):
+    """Where the browser keeps what sites store in it."""
+
+    MEMORY = "memory"
+    KEPT = "kept"
+
+
+class BrowserSettings(Struct, frozen=True):
+    """The browser that the agent uses (`browser:`)."""
+
+    program: str = ""
+    """The browser to start, by its path; empty: the first that this machine has."""
+    profile: BrowserProfile = BrowserProfile.MEMORY
+    """`memory`: every session's browser begins empty, and leaves nothing. `kept`: it has the profile of the home, in
+    which you sign in to sites by `hermes browser login`; one session at a time uses it.
+    """
+    inactivity_timeout: Positive = 600
+    """Seconds after which a browser that nobody has used is closed."""
 
 
 class McpToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -466,6 +491,13 @@ class TitleSettings(SideTaskSettings, frozen=True):
     """Whether chats get titles from a model after their first answer; empty: where a model is named for it here."""
 
 
+class PageTaskSettings(SideTaskSettings, frozen=True):
+    """As other side tasks; besides whether it is done at all."""
+
+    enabled: bool = True
+    """Whether pages over the limit of `web_extract` are condensed; else their beginning is shown."""
+
+
 class AuxiliarySettings(Struct, frozen=True):
     """Side tasks that are given to a model (`auxiliary:`), each to another one if wanted."""
 
@@ -479,6 +511,10 @@ class AuxiliarySettings(Struct, frozen=True):
     """Judging after each turn whether the `/goal` of a session is reached."""
     title: TitleSettings = TitleSettings()
     """Giving a chat a title of a few words after its first answer."""
+    web_extract: PageTaskSettings = PageTaskSettings()
+    """Condensing web pages that are too long to be shown."""
+    vision: SideTaskSettings = SideTaskSettings()
+    """Looking at pictures for `vision_analyze`; models that are known to take none are passed over."""
 
 
 class GoalSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -697,6 +733,7 @@ class Settings(Struct, frozen=True):
     security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
     web: WebSettings = WebSettings()
+    browser: BrowserSettings = BrowserSettings()
     stt: SpeechToTextSettings = SpeechToTextSettings()
     tts: TextToSpeechSettings = TextToSpeechSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}

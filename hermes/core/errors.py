@@ -5,8 +5,9 @@ settings, keys or the home cannot be used as they are      exit 78 ├── Bus
 asked for                      exit 75 ├── NotFoundError       a session, model or file of that name does not exist
 exit 1 ├── StoreError          the database cannot be read or written                     exit 1 │   └── StoreFullError
 no room left on the device or under the process's limit ├── TurnError           a turn ended without an answer (for
-callers who want text)     exit 1 ├── ToolError           a tool could not do what was asked; the model is told └──
-TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
+callers who want text)     exit 1 ├── ToolError           a tool could not do what was asked; the model is told │   └──
+BrowserError    the browser could not do what was asked │       └── BrowserGoneError    it has ended, or its connection
+has └── TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
 """
 
 from hermes.core.outcomes import FailureKind
@@ -70,6 +71,14 @@ class ToolError(HermesError):
     def __init__(self, message: str, hint: str = "", *, quotes: bool = False) -> None:
         super().__init__(message, hint)
         self.quotes = quotes
+
+
+class BrowserError(ToolError):
+    """A browser could not do what was asked."""
+
+
+class BrowserGoneError(BrowserError):
+    """A browser has ended, or the connection to it has. Another one can be started."""
 
 
 class TransportError(HermesError):

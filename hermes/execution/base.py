@@ -54,6 +54,18 @@ class CommandPermissions(Protocol):
         ...
 
 
+class SitePermissions(Protocol):
+    """Decides about sites for the call that the browser works for. Each answer comes from a person, or is no."""
+
+    async def open_site(self, host: str, port: int) -> Permit:
+        """Return whether pages of this host may be opened in the browser."""
+        ...
+
+    async def send_to_site(self, host: str, port: int, sender: str) -> Permit:
+        """Return whether a page of `sender` may send data to this host."""
+        ...
+
+
 class StopPatience(Struct, frozen=True, kw_only=True):
     """Seconds that a stopped command and all that it started have to end after each signal."""
 

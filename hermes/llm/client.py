@@ -11,7 +11,7 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ConfigError
 from hermes.core.events import Event, Level, Notice, Retrying
 from hermes.core.frame import EpochFrame, Rewrite, Sampling
-from hermes.core.messages import Message, user_message
+from hermes.core.messages import ImagePart, Message, user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
@@ -22,7 +22,7 @@ from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Emit, Meter, ProviderExchange, Unmetered, read_call_usage
 from hermes.llm.key_pool import KEY_REFUSALS, KeyLease, ProviderKeys, SingleKey
 from hermes.llm.lineage import CacheWatch, Lineage
-from hermes.providers.wire import Endpoint, load_wire
+from hermes.providers.wire import Endpoint, load_wire, takes_images
 from hermes.util.clock import Clock
 from hermes.util.text import end_sentence
 
@@ -373,6 +373,15 @@ _SYSTEM_REFUSED = frozenset({FailureKind.SYSTEM_ROLE, FailureKind.TOOL_ROLE, Fai
 OpenModel = Callable[[], Awaitable[ModelClient]]
 
 
+class SideQuestion(Struct, frozen=True):
+    """A question of a side task."""
+
+    system: str
+    text: str
+    max_tokens: int | None = None
+    images: tuple[ImagePart, ...] = ()
+
+
 class SideTask:
     """One kind of side task. `models` are asked in order until one answers; each is opened when its turn comes."""
 
@@ -390,6 +399,10 @@ class SideTask:
         self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None
     ) -> Answer | Failure:
         """Return the whole answer, which has text in it, or why nobody gave one; otherwise like `ask`."""
+        return await self.answer_question(SideQuestion(system, text, max_tokens), emit)
+
+    async def answer_question(self, question: SideQuestion, emit: Emit) -> Answer | Failure:
+        """Do the same for a question that may have pictures: models that are known to take none are passed over."""
         failure = Failure(kind=FailureKind.UNKNOWN, message="No model is configured for this task.")
         for opened in self._models:
             try:
@@ -397,8 +410,11 @@ class SideTask:
             except ConfigError as error:
                 failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
                 continue
-            outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
-            whole = _change_lineage(client, outcome, (system, text), max_tokens)
+            if question.images and takes_images(client.endpoint) is False:
+                failure = _blind_model_failure(client)
+                continue
+            outcome = await client.request_answer(_build_lineage(client, question), _only_pauses(emit))
+            whole = _change_lineage(client, outcome, question)
             if whole is not None:
                 outcome = await client.request_answer(whole, _only_pauses(emit))
             if isinstance(outcome, Failure):
@@ -419,22 +435,20 @@ class SideTask:
         return None
 
 
-def _change_lineage(
-    client: ModelClient, outcome: Answer | Failure, words: tuple[str, str], max_tokens: int | None
-) -> Lineage | None:
-    """Return the question (system and text) in the form that the server has asked for by its refusal, or None."""
+def _change_lineage(client: ModelClient, outcome: Answer | Failure, question: SideQuestion) -> Lineage | None:
+    """Return the question in the form that the server has asked for by its refusal, or None."""
     if not isinstance(outcome, Failure):
         return None
-    system, text = words
     if outcome.kind in _SYSTEM_REFUSED:
-        return _build_lineage(client, "", f"{system}\n\n{text}", max_tokens)
+        whole = f"{question.system}\n\n{question.text}"
+        return _build_lineage(client, structs.replace(question, system="", text=whole))
     if outcome.kind is FailureKind.STREAMING and client.streams:
         client.streams = False
-        return _build_lineage(client, system, text, max_tokens)
+        return _build_lineage(client, question)
     return None
 
 
-def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:
+def _build_lineage(client: ModelClient, question: SideQuestion) -> Lineage:
     # Nobody asks again with the same beginning, and what a mark lets a provider keep costs more.
     endpoint = structs.replace(client.endpoint, cache_ttl="")
     frame = EpochFrame(
@@ -442,12 +456,12 @@ def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int 
         model=endpoint.model,
         wire=endpoint.wire,
         encoder_version=load_wire(endpoint.wire).version,
-        system=system,
-        sampling=Sampling(max_tokens=max_tokens),
+        system=question.system,
+        sampling=Sampling(max_tokens=question.max_tokens),
         rewrites=() if client.streams else (Rewrite.WHOLE_ANSWERS,),
     )
     lineage = Lineage(frame, endpoint)
-    lineage.append_messages((user_message(text),))
+    lineage.append_messages((user_message(question.text, *question.images),))
     return lineage
 
 
@@ -459,6 +473,10 @@ def _only_pauses(emit: Emit) -> Emit:
             await emit(event)
 
     return emit_pause
+
+
+def _blind_model_failure(client: ModelClient) -> Failure:
+    return Failure(kind=FailureKind.FORMAT_ERROR, message=N_("{model} takes no pictures.", model=client.endpoint.model))
 
 
 def _empty_answer_failure(client: ModelClient, answer: Answer) -> Failure:

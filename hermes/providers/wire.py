@@ -107,6 +107,8 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
     """Tokens by model name or by a prefix that ends in `*`; what is not here is asked of the provider or the config."""
     prices: Mapping[str, Price] = {}
     """List prices, by model or by prefix in the same way; a model that is not here has no known price."""
+    pictures: Mapping[str, bool] = {}
+    """Whether models take pictures, by model or by prefix in the same way; of others it is unknown."""
     default_model: str = ""
     tools: bool = True
     """Whether the models here can be given tools at all."""
@@ -186,6 +188,13 @@ def takes_effort(endpoint: Endpoint) -> bool:
     quirks = endpoint.record.quirks
     named = endpoint.wire != "chat_completions" or bool(quirks.effort)
     return named and not matches_model(endpoint.model, quirks.unreasoning_models)
+
+
+def takes_images(endpoint: Endpoint) -> bool | None:
+    """Return whether this model takes pictures; None where nobody has said so."""
+    known = endpoint.record.pictures
+    names = [name for name in known if matches_model(endpoint.model, (name,))]
+    return known[max(names, key=lambda name: (name == endpoint.model, len(name)))] if names else None
 
 
 class ServerEvent(Struct, frozen=True):

@@ -337,7 +337,10 @@ class SessionBuilder:
         checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
         todo_list = StoredTodoList(lambda: services.store.todo_lists, self._plan.session_id)
         context = structs.replace(
-            tools.context, safeguard=_guard_buffers(tools.context, checkpoints), todo_list=todo_list
+            tools.context,
+            safeguard=_guard_buffers(tools.context, checkpoints),
+            todo_list=todo_list,
+            open_side_models=lambda: services.open_side_models(self._create_side_task),
         )
         self._settling.append(context)
         deps = TurnDeps(

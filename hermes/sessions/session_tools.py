@@ -275,6 +275,8 @@ def build_session_tools(
             private=settings.security.allow_private_urls,
             search_backend=settings.web.search_backend,
             search_url=settings.web.search_url,
+            extract_backend=settings.web.extract_backend,
+            extract_url=settings.web.extract_url,
             ca_file=settings.model.ca_bundle,
         ),
         code=_build_code_access(settings, home, environ),

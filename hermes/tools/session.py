@@ -12,10 +12,17 @@ from hermes.core.checkpoints import FileLoss, WorkspaceChanges
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
-from hermes.core.messages import Provenance, ToolCallPart, ToolResultPart
+from hermes.core.messages import ImagePart, Provenance, ToolCallPart, ToolResultPart
 from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
-from hermes.execution.base import BackendHandle, CommandPermissions, DeniedPath, Permit, TerminalBackend
+from hermes.execution.base import (
+    BackendHandle,
+    CommandPermissions,
+    DeniedPath,
+    Permit,
+    SitePermissions,
+    TerminalBackend,
+)
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.taint import Taint, TrustedFolders
@@ -48,6 +55,8 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
     private: tuple[str, ...] = ()
     search_backend: str = ""
     search_url: str = ""
+    extract_backend: str = ""
+    extract_url: str = ""
     ca_file: str = ""
     resolver: "Resolver | None" = None
 
@@ -58,6 +67,28 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
 
         policy = UrlPolicy(private=(*self.private, *also))
         return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
+
+
+class SideAnswer(Struct, frozen=True):
+    """What a side model wrote. `is_whole` is false where it reached the most that it may write."""
+
+    text: str
+    model: str
+    is_whole: bool = True
+
+
+class SideModels(Protocol):
+    """The models of side tasks, each with its own fallback models; what they cost counts for the session."""
+
+    def is_enabled(self, purpose: str) -> bool:
+        """Return whether the settings leave this side task to a model."""
+        ...
+
+    async def ask(
+        self, purpose: str, system: str, text: str, *, images: Sequence[ImagePart] = (), max_tokens: int
+    ) -> SideAnswer:
+        """Return the answer of the first model that gives one. Raises ToolError when none does, and says why."""
+        ...
 
 
 class Asker(Protocol):
@@ -385,6 +416,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Whether the call's commands get no network."""
     permissions: CommandPermissions | None = None
     """The permissions that are asked when a command wants more than it has."""
+    site_permissions: SitePermissions | None = None
+    """The permissions that are asked when the browser opens a site, or a page sends something to another."""
     confirm_call: "Callable[[], Awaitable[Permit]] | None" = None
     """Returns whether the call may go on with what is in the conversation by now, as if it began only then."""
     opened: tuple[DeniedPath, ...] = ()
@@ -405,6 +438,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """What a person has open in an editor; None where there is none, or it does not say."""
     nested_calls: NestedCalls | None = None
     """Makes calls for the code of this call; None for tools that run no such code."""
+    open_side_models: "Callable[[], SideModels] | None" = None
+    """Returns the models of side tasks; None where there are none."""
 
     @property
     def backend(self) -> TerminalBackend:

@@ -22,7 +22,8 @@ from hermes.safety.urls import judge_url
 from hermes.web.converter import ConversionJob
 from hermes.web.fetch import FetchedPage, WebFetcher
 from hermes.web.pages import decode_body, extract_list
-from hermes.web.search_engines import ENGINES, SearchEngine
+from hermes.web.search_engines import ENGINES, SearchEngine, find_engine
+from hermes.web.templates import fill_json, fill_texts, find_text, find_value, redact_key
 
 MAX_RESULTS = 20
 _MAX_SNIPPET = 500
@@ -50,7 +51,7 @@ class WebSearch(Struct, frozen=True, kw_only=True):
     @property
     def url(self) -> str:
         """The address that is requested."""
-        asked = urlencode(self._fill_template(self.engine.query))
+        asked = urlencode(fill_texts(self.engine.query, self._values))
         return f"{self.base}{self.engine.path}" + (f"?{asked}" if asked else "")
 
     def build_headers(self) -> dict[str, str]:
@@ -59,33 +60,28 @@ class WebSearch(Struct, frozen=True, kw_only=True):
         kind = {"content-type": "application/json"} if engine.json else {}
         kind = {"content-type": "application/x-www-form-urlencoded"} if engine.form else kind
         accept = "text/html" if engine.answer == "html" else "application/json"
-        return {"accept": accept, **kind, **self._fill_template(engine.headers)}
+        return {"accept": accept, **kind, **fill_texts(engine.headers, self._values)}
 
     def build_body(self) -> bytes:
         """Build the request's body."""
         engine = self.engine
         if engine.form:
-            return urlencode(self._fill_template(engine.form)).encode()
-        if not engine.json:
-            return b""
-        numbers = {name: self.limit for name, value in engine.json.items() if value == "{limit}"}
-        return to_json({**self._fill_template(engine.json), **numbers})
+            return urlencode(fill_texts(engine.form, self._values)).encode()
+        return to_json(fill_json(engine.json, self._values)) if engine.json else b""
 
-    def _fill_template(self, template: Mapping[str, str]) -> dict[str, str]:
-        values = {"{query}": self.query, "{limit}": str(self.limit), "{key}": self.key}
-        return {
-            name: re.sub(r"\{(?:query|limit|key)\}", lambda match: values[match[0]], value)
-            for name, value in template.items()
-        }
+    @property
+    def _values(self) -> Mapping[str, object]:
+        return {"query": self.query, "limit": self.limit, "key": self.key}
 
 
 def load_engine(name: str) -> SearchEngine:
     """Return the engine of that name. Raises `ToolError` when there is none."""
-    if name not in ENGINES:
+    found = find_engine(name)
+    if found is None:
         raise ToolError(
             f"There is no search engine {name!r} (web.search_backend). {suggest_name(name, ENGINES)}".strip()
         )
-    return ENGINES[name]
+    return found
 
 
 def choose_engine(name: str, search_url: str, environ: Mapping[str, str]) -> SearchEngine:
@@ -109,7 +105,7 @@ async def run_search(search: WebSearch, fetcher: WebFetcher) -> list[WebSearchRe
             chosen.method, search.url, headers=search.build_headers(), body=search.build_body()
         )
     except ToolError as error:
-        raise ToolError(f"{chosen.title}: {_redact_key(str(error), search.key)}") from None
+        raise ToolError(f"{chosen.title}: {redact_key(str(error), search.key)}") from None
     if page.status != 200:
         raise ToolError(_describe_refusal(search, page))
     found = await _parse_results(search, page)
@@ -144,26 +140,11 @@ async def _parse_results(search: WebSearch, page: FetchedPage) -> list[WebSearch
         answer: object = msgspec.json.decode(page.body)
     except (msgspec.DecodeError, RecursionError):
         raise ToolError(f"{chosen.title} did not answer with JSON.") from None
-    rows_found = _find_value(answer, chosen.rows)
+    rows_found = find_value(answer, chosen.rows)
     return [
-        WebSearchResult(
-            *(
-                _text_or_empty(_find_value(row, name))
-                for name in (chosen.row_title, chosen.row_link, chosen.row_snippet)
-            )
-        )
+        WebSearchResult(*(find_text(row, name) for name in (chosen.row_title, chosen.row_link, chosen.row_snippet)))
         for row in (rows_found if isinstance(rows_found, list) else [])
     ]
-
-
-def _find_value(value: object, names: str) -> object:
-    for name in names.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def _text_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _unwrap_link(link: str, parameter: str) -> str:
@@ -181,15 +162,11 @@ def _clean_result(row: WebSearchResult, search: WebSearch) -> WebSearchResult:
     url = judge_url(row.url).url
     return WebSearchResult(
         _to_plain_text(row.title, search.key, _MAX_TITLE),
-        _redact_key(url, search.key),
+        redact_key(url, search.key),
         _to_plain_text(row.snippet, search.key, _MAX_SNIPPET),
     )
 
 
 def _to_plain_text(text: str, key: str, limit: int) -> str:
     flat = " ".join(html.unescape(_MARKUP.sub("", text[: 20 * limit])).split())
-    return _redact_key(flat if len(flat) <= limit else flat[: limit - 1] + "…", key)
-
-
-def _redact_key(text: str, key: str) -> str:
-    return text.replace(key, "[key]") if key else text
+    return redact_key(flat if len(flat) <= limit else flat[: limit - 1] + "…", key)

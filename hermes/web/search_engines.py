@@ -1,19 +1,21 @@
 """The records of the search engines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
 
 from hermes.config.settings import Settings
 from hermes.i18n.messages import N_
+from hermes.web.templates import JsonTemplate, first_variable
 
 
 class SearchEngine(Struct, frozen=True, kw_only=True):
     """A search engine. In templates `{query}`, `{limit}` and `{key}` stand for what they name.
 
     `rows` says where the results are: names joined by dots in JSON, a CSS selector in HTML; `row_title`, `row_link` and
-    `row_snippet` the same within one of them. `unwrap` is the parameter of a link that holds the real one.
+    `row_snippet` the same within one of them, where a list of texts is joined. `unwrap` is the parameter of a link that
+    holds the real one.
     """
 
     title: str
@@ -32,7 +34,7 @@ class SearchEngine(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
     form: Mapping[str, str] = {}
-    json: Mapping[str, str] = {}
+    json: JsonTemplate = {}
     """A value that is `{limit}` is sent as a number."""
     answer: Literal["json", "html"] = "json"
     unwrap: str = ""
@@ -41,21 +43,17 @@ class SearchEngine(Struct, frozen=True, kw_only=True):
 
     def base_url(self, search_url: str, environ: Mapping[str, str]) -> str:
         """Return the address without a slash at the end; empty when none is set."""
-        return (search_url or _first_variable(self.base_variables, environ) or self.base).rstrip("/")
+        return (search_url or first_variable(self.base_variables, environ) or self.base).rstrip("/")
 
     def find_key(self, environ: Mapping[str, str]) -> str:
         """Return its key; empty when it has none."""
-        return _first_variable(self.key_variables, environ)
+        return first_variable(self.key_variables, environ)
 
     def is_usable(self, search_url: str, environ: Mapping[str, str]) -> bool:
         """Return whether all that it needs is set."""
         return bool(self.base_url("" if self.base else search_url, environ)) and (
             not self.key_variables or bool(self.find_key(environ))
         )
-
-
-def _first_variable(names: Sequence[str], environ: Mapping[str, str]) -> str:
-    return next((value for name in names if (value := environ.get(name, "").strip())), "")
 
 
 ENGINES = {
@@ -89,6 +87,57 @@ ENGINES = {
         unwrap="uddg",
         advice={202: "It wants to see a person. Set another engine in web.search_backend."},
     ),
+    # Exa, with a key (https://exa.ai/docs/reference/search). Its own highlights are the few words of a result.
+    "exa": SearchEngine(
+        title="Exa",
+        order=4,
+        base="https://api.exa.ai",
+        key_variables=("EXA_API_KEY",),
+        method="POST",
+        path="/search",
+        headers={"x-api-key": "{key}"},
+        json={"query": "{query}", "numResults": "{limit}", "contents": {"highlights": True}},
+        rows="results",
+        row_title="title",
+        row_link="url",
+        row_snippet="highlights",
+    ),
+    # Firecrawl, with a key (https://docs.firecrawl.dev/api-reference/v2-introduction), or a server of one's own.
+    "firecrawl": SearchEngine(
+        title="Firecrawl",
+        order=5,
+        base="https://api.firecrawl.dev",
+        base_variables=("FIRECRAWL_API_URL",),
+        key_variables=("FIRECRAWL_API_KEY",),
+        method="POST",
+        path="/v2/search",
+        headers={"authorization": "Bearer {key}"},
+        json={"query": "{query}", "limit": "{limit}"},
+        rows="data.web",
+        row_title="title",
+        row_link="url",
+        row_snippet="description",
+    ),
+    # Parallel, with a key (https://docs.parallel.ai).
+    "parallel": SearchEngine(
+        title="Parallel",
+        order=6,
+        base="https://api.parallel.ai",
+        key_variables=("PARALLEL_API_KEY",),
+        method="POST",
+        path="/v1/search",
+        headers={"x-api-key": "{key}"},
+        json={
+            "search_queries": ["{query}"],
+            "objective": "{query}",
+            "mode": "basic",
+            "advanced_settings": {"max_results": "{limit}"},
+        },
+        rows="results",
+        row_title="title",
+        row_link="url",
+        row_snippet="excerpts",
+    ),
     # SearXNG: a self-hosted search engine (`web.search_url`, or SEARXNG_URL). Its JSON format must be enabled.
     "searxng": SearchEngine(
         title="SearXNG",
@@ -119,6 +168,13 @@ ENGINES = {
     ),
 }
 """The engines by their names in `web.search_backend`."""
+OTHER_NAMES = {"ddgs": "duckduckgo"}
+"""Names by which settings of other programs know an engine."""
+
+
+def find_engine(name: str) -> SearchEngine | None:
+    """Return the engine of that name, or None."""
+    return ENGINES.get(OTHER_NAMES.get(name, name))
 
 
 def explain_missing(environ: Mapping[str, str], settings: Settings) -> str:
@@ -126,9 +182,9 @@ def explain_missing(environ: Mapping[str, str], settings: Settings) -> str:
     name = settings.web.search_backend
     if not name:
         return ""
-    if name not in ENGINES:
+    engine = find_engine(name)
+    if engine is None:
         return N_("`web.search_backend` names {name}, which is no search engine", name=repr(name))
-    engine = ENGINES[name]
     if not engine.base_url(settings.web.search_url, environ):
         return N_("`web.search_backend` names {name}, and `web.search_url` does not say where it is", name=name)
     if engine.key_variables and not engine.find_key(environ):

@@ -29,6 +29,7 @@ import hermes
 import hermes.acp
 import hermes.admin.mcp
 import hermes.admin.models.local_servers
+import hermes.browser
 import hermes.cli
 import hermes.client.client
 import hermes.config.other_agents
@@ -50,6 +51,7 @@ import hermes.mcp.results
 import hermes.mcp.rpc
 import hermes.mcp.server
 import hermes.mcp.tools
+import hermes.media
 import hermes.memory.guarded_provider
 import hermes.plugin_host
 import hermes.providers
@@ -197,6 +199,7 @@ FOREIGN = (
     hermes.acp,
     hermes.admin.mcp,
     hermes.admin.models.local_servers,
+    hermes.browser,
     hermes.cli,
     hermes.client.client,
     hermes.config.other_agents,
@@ -218,6 +221,7 @@ FOREIGN = (
     hermes.mcp.rpc,
     hermes.mcp.server,
     hermes.mcp.tools,
+    hermes.media,
     hermes.memory.guarded_provider,
     hermes.plugin_host,
     hermes.providers,

@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import AsyncIterator, Sequence
+from functools import reduce
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -123,6 +124,18 @@ TAVILY = {"query": "q", "follow_up_questions": None, "answer": None, "images": [
     {"title": "One", "url": "https://one.example.com/", "content": "First & best", "score": 0.9, "raw_content": None},
     {"title": "Two lines", "url": "https://two.example.com/a%20b", "content": "", "score": 0.8, "raw_content": None},
 ]}  # fmt: skip
+EXA = {"requestId": "r", "resolvedSearchType": "auto", "results": [
+    {"id": "1", "title": "One", "url": "https://one.example.com/", "highlights": ["First &amp; <b>best</b>"]},
+    {"id": "2", "title": "Two lines", "url": "https://two.example.com/a b", "highlights": None},
+]}  # fmt: skip
+FIRECRAWL = {"success": True, "data": {"images": [], "web": [
+    {"title": "One", "url": "https://one.example.com/", "description": "First & best", "position": 1},
+    {"title": "Two lines", "url": "https://two.example.com/a b", "position": 2},
+]}}  # fmt: skip
+PARALLEL = {"search_id": "s", "session_id": "s", "results": [
+    {"title": "One", "url": "https://one.example.com/", "excerpts": ["First & best", " "], "publish_date": None},
+    {"title": "Two lines", "url": "https://two.example.com/a b", "excerpts": []},
+]}  # fmt: skip
 
 
 def duck(title: str, url: str, snippet: str, more: str = "") -> str:
@@ -146,12 +159,16 @@ SHAPES = {
     "searxng": ("/search", page(json.dumps(SEARXNG), kind="application/json")),
     "brave": ("/res/v1/web/search", page(json.dumps(BRAVE), kind="application/json")),
     "tavily": ("/search", page(json.dumps(TAVILY), kind="application/json")),
+    "exa": ("/search", page(json.dumps(EXA), kind="application/json")),
+    "firecrawl": ("/v2/search", page(json.dumps(FIRECRAWL), kind="application/json")),
+    "parallel": ("/v1/search", page(json.dumps(PARALLEL), kind="application/json")),
     "duckduckgo": ("/html/", page(DUCKDUCKGO)),
 }
 
 
 def keys() -> dict[str, str]:
-    return {"BRAVE_SEARCH_API_KEY": f"BSA{secrets.token_hex(12)}", "TAVILY_API_KEY": f"tvly-{secrets.token_hex(12)}"}
+    names = [name for engine in ENGINES.values() for name in engine.key_variables]
+    return {name: f"k-{secrets.token_hex(12)}" for name in names}
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
@@ -167,21 +184,31 @@ async def test_every_engine_finds_the_same(name: str, served: Site, tmp_path: Pa
     sent = parse_qs(urlsplit(asked.path).query)
     if asked.method == "POST":
         sent = json.loads(asked.body) if asked.body.startswith(b"{") else parse_qs(asked.body.decode())
-    query = sent.get("q") or [sent["query"]]
+    query = sent.get("q") or sent.get("search_queries") or [sent["query"]]
     assert query == ["what is {key}? ü&x"]
     key = load_engine(name).find_key(environ)
     if key:
         assert key in str(asked.headers) and key not in asked.path
-    if name == "tavily":
-        assert sent["max_results"] == 2
+    counts = {"tavily": ("max_results",), "exa": ("numResults",), "firecrawl": ("limit",)}
+    counts["parallel"] = ("advanced_settings", "max_results")
+    if name in counts:
+        assert reduce(lambda found, one: found[one], counts[name], sent) == 2
 
 
-@pytest.mark.parametrize("name", ["brave", "tavily"])
+@pytest.mark.parametrize("name", ["brave", "tavily", "exa"])
 @pytest.mark.parametrize("status", [200, 401, 429, 500])
 async def test_keys_stand_in_no_answer(name: str, status: int, served: Site, tmp_path: Path) -> None:
     environ = keys()
     key = load_engine(name).find_key(environ)
-    rows = [{"title": key, "url": f"https://e.example.com/?k={key}", "content": key, "description": f"a {key}"}]
+    rows = [
+        {
+            "title": key,
+            "url": f"https://e.example.com/?k={key}",
+            "content": key,
+            "description": f"a {key}",
+            "highlights": [key],
+        }
+    ]
     body = json.dumps({"results": rows, "web": {"results": rows}, "error": key})
     served.pages[SHAPES[name][0]] = page(body, status=status, kind="application/json")
     session = opened(tmp_path, served, search_backend=name, search_url=served.url(""), environ=environ)
@@ -218,7 +245,8 @@ def test_which_engine_is_asked() -> None:
     assert choose_engine("", "", {tavily: "x", brave: "y"}).title == "Brave Search"
     assert choose_engine("", "http://localhost:8888", {brave: "y"}).title == "SearXNG"
     assert choose_engine("", "", {"SEARXNG_URL": "http://localhost:8888"}).title == "SearXNG"
-    assert choose_engine("duckduckgo", "", {brave: "y"}).title == "DuckDuckGo"
+    assert choose_engine("", "", {"PARALLEL_API_KEY": "x", "EXA_API_KEY": "y"}).title == "Exa"
+    assert choose_engine("duckduckgo", "", {brave: "y"}).title == "DuckDuckGo" == load_engine("ddgs").title
     for name, said in (("brave", brave), ("searxng", "web.search_url"), ("bravo", "Did you mean 'brave'")):
         with pytest.raises(ToolError, match=said):
             choose_engine(name, "", {})

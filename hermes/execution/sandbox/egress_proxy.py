@@ -13,6 +13,7 @@ import re
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from hermes.execution.base import CommandPermissions, Permit
@@ -33,6 +34,7 @@ _METADATA_ADDRESSES = tuple(
         ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"),
     )
 )
+_TLS_HANDSHAKE = b"\x16"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _HOP_HEADERS = frozenset(
     {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade", b"host"}
@@ -40,6 +42,8 @@ _HOP_HEADERS = frozenset(
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 ResolveHost = Callable[[str, int], Awaitable[Sequence[str]]]
+Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""Connects to an address and a port. Raises OSError."""
 
 
 class ProxyRefusal(Exception):  # noqa: N818 - an answer, not a fault
@@ -57,6 +61,22 @@ class HostNotAllowed(ProxyRefusal):
         led = f", where {name} leads," if name else ""
         super().__init__("403 Forbidden", f"Connections to {host}{led} are refused ({reason}); do not try again.")
         self.host = host
+
+
+class HostRules(Protocol):
+    """Decides where a proxy connects."""
+
+    async def resolve_allowed(self, host: str, port: int, permissions: CommandPermissions | None) -> Sequence[str]:
+        """Return the addresses that may be connected to, best first. Raises `ProxyRefusal`."""
+        ...
+
+    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+        """Return why a connection must end that has begun with these bytes of its client; empty where it may go on."""
+        ...
+
+    def forget_answers(self, permissions: CommandPermissions | None) -> None:
+        """Drop the answers of a command, which is over."""
+        ...
 
 
 class AllowedHosts:
@@ -122,6 +142,10 @@ class AllowedHosts:
         if not answer.result().allowed:
             raise HostNotAllowed(host, answer.result().reason, name)
 
+    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+        """Return nothing: what a command says to a host that it may reach is its own."""
+        return ""
+
     def forget_answers(self, permissions: CommandPermissions | None) -> None:
         """Drop the answers of a command: it is over, and the next one has its own permissions."""
         for key in [one for one in self._answers if one[2] is permissions]:
@@ -141,15 +165,17 @@ class AllowedHosts:
 class EgressProxy:
     """The proxy of one command. `close` ends it with all its connections.
 
-    `on_refusal` is called once for each refused host.
+    `on_refusal` is called once for each refused host; `connect` makes the connections, by the system unless given.
     """
 
     def __init__(
         self,
-        hosts: AllowedHosts,
+        hosts: HostRules,
         permissions: CommandPermissions | None,
         on_refusal: Callable[[str], None] | None = None,
+        connect: Connect | None = None,
     ) -> None:
+        self._connect = connect or _connect_address
         self._hosts = hosts
         self._permissions = permissions
         self._on_refusal = on_refusal
@@ -246,6 +272,10 @@ class EgressProxy:
             server_reader, server_writer = await self._connect_host(reader, host, port)
             try:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                opening = await _read_opening(reader)
+                if self._hosts.explain_refused_stream(host, port, opening):
+                    return
+                server_writer.write(opening)
                 await _copy_both_ways(
                     reader, writer, server_reader, server_writer, lambda: self._contacted_hosts.add(host.lower())
                 )
@@ -290,8 +320,12 @@ class EgressProxy:
         for address in found:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await asyncio.open_connection(address, port, limit=_CHUNK)
+                    return await self._connect(address, port)
         raise ProxyRefusal("502 Bad Gateway", f"{host}:{port} does not answer.")
+
+
+async def _connect_address(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(address, port, limit=_CHUNK)
 
 
 class _EndAwareReader(asyncio.StreamReader):
@@ -315,7 +349,9 @@ async def _open_streams(connection: socket.socket) -> tuple[asyncio.StreamReader
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-async def _run_while_open(reader: asyncio.StreamReader, work: Coroutine[object, object, list[str]]) -> list[str]:
+async def _run_while_open(
+    reader: asyncio.StreamReader, work: Coroutine[object, object, Sequence[str]]
+) -> Sequence[str]:
     """Return the result of the work, unless the client leaves before: nobody waits for the answer then."""
     if not isinstance(reader, _EndAwareReader):
         return await work
@@ -416,6 +452,22 @@ def _parse_body_length(headers: Sequence[tuple[bytes, bytes]]) -> tuple[int, boo
     if len(lengths) > 1 or any(not one.isdigit() for one in lengths):
         raise ProxyRefusal("400 Bad Request", "The request's length cannot be read.")
     return (int(lengths[0]) if lengths else 0), bool(codings)
+
+
+async def _read_opening(reader: asyncio.StreamReader) -> bytes:
+    """Return the first bytes of a client: of TLS its whole first record, of anything else what came first."""
+    async with asyncio.timeout(_IDLE_SECONDS):
+        opening = await reader.read(_CHUNK)
+        while len(opening) < _MAX_HEAD_BYTES and opening[:1] == _TLS_HANDSHAKE and len(opening) < _record_end(opening):
+            more = await reader.read(_CHUNK)
+            if not more:
+                break
+            opening += more
+    return opening
+
+
+def _record_end(opening: bytes) -> int:
+    return 5 + int.from_bytes(opening[3:5], "big") if len(opening) >= 5 else 5
 
 
 async def _send_body(

@@ -3,7 +3,8 @@
 It runs with the standard library only. From the handle that its argument names it reads one marshalled request: a dict
 with `fs`, `net`, `scoped` (the rights that Landlock takes, 0 for none), `rules` ((path, rights) pairs: rights that are
 given back below a path), `filter` (a seccomp program), `limits` ((resource, value) pairs), `capabilities` (whether to
-give those up), `arguments` and `environment`.
+give those up), `arguments`, `environment`, and where there are any `moved` (pairs: a handle, and the number under which
+the program finds it).
 
 Sources: landlock(7), linux/landlock.h, capabilities(7), prctl(2).
 """
@@ -40,6 +41,7 @@ class ConfinedExec:
         self.capabilities: bool = request["capabilities"]
         self.arguments: list[bytes] = request["arguments"]
         self.environment: dict[bytes, bytes] = request["environment"]
+        self.moved: list[tuple[int, int]] = request.get("moved", [])
 
 
 def main() -> None:
@@ -51,11 +53,18 @@ def run_order(handle: int) -> None:
     """Confine this process as requested; on failure say why and leave with 125, so that nothing runs unconfined."""
     request = ConfinedExec(handle)
     try:
+        _move_handles(request.moved)
         _drop_rights(request)
         os.execve(request.arguments[0], request.arguments, request.environment)  # noqa: S606
     except OSError as error:
         os.write(2, f"The sandbox could not be made: {error}\n".encode())
         os._exit(125)
+
+
+def _move_handles(moved: list[tuple[int, int]]) -> None:
+    for source, target in moved:
+        os.dup2(source, target)
+        os.close(source)
 
 
 def _drop_rights(request: ConfinedExec) -> None:

@@ -51,6 +51,7 @@ PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
 """The way out of a box that has a network."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _REFER_AND_TRUNCATE = 1 << 13 | 1 << 14
+_ORDINARY_USER = "1000"
 _SIGNAL_VERSION = 6
 """The version of Landlock that keeps signals inside."""
 
@@ -77,6 +78,12 @@ class ProgramBox(Struct, frozen=True, kw_only=True):
     has_network: bool = False
     """Whether connections may be made, of which nothing but a proxy of ours is reached."""
     can_start_processes: bool = False
+    confines_itself: bool = False
+    """Whether it confines its own parts further, as browsers do: it may make user namespaces and sockets between its
+    parts, and runs under an ordinary user's number. Only bubblewrap holds such a program.
+    """
+    moved: tuple[tuple[int, int], ...] = ()
+    """Which of the given handles (by its place, from 0) it finds under which number."""
 
 
 class BoxedCall(Struct, frozen=True):
@@ -88,7 +95,7 @@ class BoxedCall(Struct, frozen=True):
     handles: tuple[int, ...]
 
 
-def explain_missing_box(support: SandboxSupport, *, has_network: bool = False) -> str:
+def explain_missing_box(support: SandboxSupport, *, has_network: bool = False, confines_itself: bool = False) -> str:
     """Return why no program can be confined here, as the end of a sentence; empty where one can."""
     if support.mechanism not in (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK) or not support.is_usable:
         return N_("there is no sandbox that holds it: {reason}", reason=support.reason)
@@ -103,6 +110,7 @@ def explain_missing_box(support: SandboxSupport, *, has_network: bool = False) -
             has_network and not (is_bubblewrap and support.hosts),
             N_("it wants hosts, and only bubblewrap can let single hosts through"),
         ),
+        (confines_itself and not is_bubblewrap, N_("it confines its own parts, and only bubblewrap lets it do so")),
     )
     return next((reason for is_there, reason in gaps if is_there), "")
 
@@ -116,23 +124,25 @@ def make_boxed_call(
 
     Raises ToolError where the program cannot be confined, and OSError.
     """
-    why = explain_missing_box(support, has_network=box.has_network)
+    why = explain_missing_box(support, has_network=box.has_network, confines_itself=box.confines_itself)
     if why:
         raise ToolError(why)
     with contextlib.ExitStack() as undo:
         order = create_memory_file("order")
         undo.callback(os.close, order)
         if support.mechanism is SandboxMechanism.LANDLOCK:
-            arguments = _build_order(box, order, FIRST_HANDLE, _list_landlock_rules(box, support.abi), support.abi)
+            rules = _list_landlock_rules(box, support.abi)
+            arguments = _build_order(box, (order, FIRST_HANDLE, FIRST_HANDLE + 1), rules, support.abi)
             yield BoxedCall(arguments, (order, *given))
             return
         options = create_memory_file("options")
         undo.callback(os.close, options)
-        inner = _build_order(box, order, FIRST_HANDLE + 1, None, 0)
         relay: tuple[str, ...] = ()
         handles = [options, order]
         if proxy_end is not None:
             handles.append(proxy_end.fileno())
+        inner = _build_order(box, (order, FIRST_HANDLE + 1, FIRST_HANDLE + len(handles)), None, 0)
+        if proxy_end is not None:
             program = ("-I", "-S", "-c", read_relay_program(), str(PROXY_PORT), str(FIRST_HANDLE + 2))
             relay = (find_interpreter(), *program)
         replace_content(options, os.fsencode("\0".join((*_list_mounts(box), ""))))
@@ -151,23 +161,29 @@ def proxy_variables() -> dict[str, str]:
 
 
 def _build_order(
-    box: ProgramBox, order: int, found_at: int, rules: list[tuple[bytes, int]] | None, abi: int
+    box: ProgramBox, places: tuple[int, int, int], rules: list[tuple[bytes, int]] | None, abi: int
 ) -> tuple[str, ...]:
-    """Return the call of the program that gives up rights and becomes the other; without `rules` mounts hold it."""
+    """Return the call of the program that gives up rights and becomes the other; without `rules` mounts hold it.
+
+    `places` are the handle of the order, where it is found inside, and where the first of the given handles is.
+    """
+    order, found_at, given_at = places
     request: dict[str, object] = {
         "fs": handled_rights(abi) if rules is not None else 0,
         "net": TCP_RIGHTS if rules is not None and abi >= 4 else 0,
         "scoped": LANDLOCK_SCOPES if rules is not None else 0,
         "rules": rules or [],
         "filter": seccomp.build_filter(
-            unix=False,
-            datagrams=False,
+            unix=box.confines_itself,
+            datagrams=box.confines_itself,
             sockets=box.has_network,
             processes=box.can_start_processes,
             outward=rules is None,
+            namespaces=box.confines_itself,
         ),
         "limits": [(resource.RLIMIT_CORE, 0), *box.limits],
         "capabilities": True,
+        "moved": [(given_at + place, number) for place, number in box.moved],
     }
     call = build_confined_call(order, found_at, request, box.program, box.variables)
     return (find_interpreter(), *call[1:])
@@ -195,8 +211,10 @@ def _list_mounts(box: ProgramBox) -> list[str]:
     """Return the options of bubblewrap: an empty root, what is shown, and nothing that can be written but the data."""
     namespaces = "--unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net --cap-drop ALL"
     options = [*namespaces.split(), "--die-with-parent", "--new-session", "--clearenv"]
-    if os.geteuid():
+    if os.geteuid() or box.confines_itself:
         options.append("--unshare-user")
+    if box.confines_itself:
+        options += ["--uid", _ORDINARY_USER, "--gid", _ORDINARY_USER]
     options += ["--proc", "/proc", "--dev", "/dev"]
     for path in _list_shown(box):
         if os.path.islink(path) and os.path.dirname(path) == "/":
@@ -206,7 +224,9 @@ def _list_mounts(box: ProgramBox) -> list[str]:
     options += box.mounts
     if box.data:
         options += ["--bind", box.data, box.data]
-    options += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", box.folder]
+    if not box.confines_itself:  # a program that makes namespaces writes their maps there
+        options += ["--remount-ro", "/proc"]
+    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", box.folder]
     if any("\0" in one for one in options):
         raise ToolError("a name holds a null character")
     return options

@@ -79,11 +79,18 @@ def has_filter() -> bool:
 
 @functools.cache
 def build_filter(
-    *, unix: bool = True, datagrams: bool = True, sockets: bool = True, processes: bool = True, outward: bool = True
+    *,
+    unix: bool = True,
+    datagrams: bool = True,
+    sockets: bool = True,
+    processes: bool = True,
+    outward: bool = True,
+    namespaces: bool = False,
 ) -> bytes:
     """Build a filter; without `unix` no socket to another program can be made, without `datagrams` only TCP is left,
     without `sockets` none at all. Without `processes` only threads can be made; without `outward` nothing is left by
-    which what Landlock confines changes attributes of files, or limits and priorities of programs, elsewhere.
+    which what Landlock confines changes attributes of files, or limits and priorities of programs, elsewhere. With
+    `namespaces` user namespaces can be made, by which a program confines its own parts.
 
     Namespaces and the TCP rules of Landlock apply beside it. Empty where no filter is known for this machine.
     """
@@ -100,7 +107,7 @@ def build_filter(
         rules += [_encode_instruction(_JUMP_AT_LEAST, numbers.highest, 0, 1), _refuse_with(_EPERM)]
     for number in (*numbers.absent, numbers.clone3):
         rules += [_encode_instruction(_JUMP_EQUAL, number, 0, 1), _refuse_with(_ENOSYS)]
-    rules += _process_rules(numbers, processes=processes)
+    rules += [] if namespaces and processes else _process_rules(numbers, processes=processes)
     if not outward:
         rules += _outward_rules(numbers)
     typing = [_encode_instruction(_LOAD, _SECOND)]

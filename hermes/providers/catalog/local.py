@@ -11,6 +11,7 @@ RECORD = ProviderRecord(
     key_required=False,
     quirks=Quirks(effort="", strict_roles=True, think_tags=True),
     tools=False,
+    pictures={"*": False},
     prompt="You are a helpful assistant. Answer in one short sentence.",
     temperature=0.0,
     max_tokens=200,

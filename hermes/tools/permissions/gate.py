@@ -94,6 +94,8 @@ def describe_once(rule: str, subject: str) -> str:
     """Return in words what the answer "once" to such a question covers."""
     if rule == NETWORK:
         return N_("connections of this one command to that host")
+    if rule == SITE:
+        return N_("that site, until this browser is closed")
     if (rule == OUTSIDE and subject.startswith(f"{WRITE} ")) or rule == UNSEEN:
         return N_("that this command, run once more as it is, may {subject}", subject=subject)
     return "this call"
@@ -111,11 +113,15 @@ UNSEEN = "unseen-place"
 """Rules of what lies outside of the sandbox, the last for what a command missed there; their subjects are
 `connect HOST`, `write PATH` and `read PATH`.
 """
+SITE = "site"
+"""The rule of what the browser opens, and of what its pages send elsewhere: `visit HOST`, `send HOST FROM`."""
 UNCOPIED = "uncopied-folder"
 """The rule of what a command may change in an opened folder that is too large to be copied: `change PATH`."""
 READ = "read"
 CONNECT = "connect"
 WRITE = "write"
+VISIT = "visit"
+SEND = "send"
 
 
 class ApprovalRequest(Struct, frozen=True, kw_only=True):
@@ -171,6 +177,12 @@ class PermissionGate(Protocol):
 
     def decide_connection(self, host: str, port: int, context: ToolContext, name: str = "") -> PermissionDecision:
         """Return the decision for a connection that a command in a sandbox wants to make; `name` led to it."""
+        ...
+
+    def decide_site(self, host: str, port: int, context: ToolContext, sender: str = "") -> PermissionDecision:
+        """Return the decision for a site that the browser wants to open, or to which a page of `sender` wants to send
+        data.
+        """
         ...
 
     def decide_opening(self, denied: DeniedPath, context: ToolContext) -> PermissionDecision:

@@ -42,7 +42,7 @@ _SERVER = "mcp-server"
 _PLACE_RULES = (gate.OUTSIDE, gate.HIDDEN, gate.UNSEEN)
 _FOLDER_RULES = (*_PLACE_RULES, gate.UNCOPIED)
 """Rules whose answers stand for a folder, whatever command comes to it."""
-_LASTING_REFUSAL_RULES = (gate.NETWORK, *_PLACE_RULES, _EGRESS)
+_LASTING_REFUSAL_RULES = (gate.NETWORK, gate.SITE, *_PLACE_RULES, _EGRESS)
 """Rules about a host or a path: a person's no to those holds for the session."""
 _MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
@@ -136,6 +136,22 @@ class PolicyGate:
         verdict = Verdict.ALLOW if is_known_host(host, context, self.policy.hosts, port) else Verdict.ASK
         reason = N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led)
         return self._decide_finding(CommandFinding(verdict, gate.NETWORK, reason, subject), context)
+
+    def decide_site(self, host: str, port: int, context: ToolContext, sender: str = "") -> gate.PermissionDecision:
+        """Decide on a site that the browser wants to open, or to which a page of `sender` wants to send data: a
+        question, unless the settings allow the host to open.
+        """
+        from hermes.tools.taint import format_host
+
+        named = format_host(host, port)
+        if sender:
+            reason = N_("a page of {sender} sends data to {host}, another site", sender=sender, host=named)
+            subject, verdict = quote_argv((gate.SEND, named, sender)), Verdict.ASK
+        else:
+            reason = N_("the browser opens {host}; what its pages load is not asked about", host=named)
+            is_known = any(covers_subject(one.lower(), named) for one in self.policy.hosts)
+            subject, verdict = quote_argv((gate.VISIT, named)), Verdict.ALLOW if is_known else Verdict.ASK
+        return self._decide_finding(CommandFinding(verdict, gate.SITE, reason, subject), context)
 
     def decide_opening(self, denied: DeniedPath, context: ToolContext) -> gate.PermissionDecision:
         """Decide on a path outside the workspace that a sandboxed command wants to read or write."""

@@ -155,6 +155,18 @@ class RuntimePermissions:
         decide = partial(self._questions.gate.decide_connection, host, port, self._context, name)
         return await self._request_permit(decide, setting)
 
+    async def open_site(self, host: str, port: int) -> Permit:
+        """Return whether the browser may open pages of this host."""
+        named = host if port in _DEFAULT_PORTS or ":" in host else f"{host}:{port}"
+        decide = partial(self._questions.gate.decide_site, host, port, self._context)
+        return await self._request_permit(decide, f"security.allowed_hosts: [{named}]")
+
+    async def send_to_site(self, host: str, port: int, sender: str) -> Permit:
+        """Return whether a page of `sender` may send data to this host."""
+        return await self._request_permit(
+            partial(self._questions.gate.decide_site, host, port, self._context, sender), ""
+        )
+
     async def open_path(self, denied: DeniedPath) -> Permit:
         """Return whether the command may read, or write, this path and what is below it."""
         setting = f"terminal.sandbox.writable: [{quote_setting(denied.path)}]" if denied.is_write else ""

@@ -96,6 +96,7 @@ MAX_KNOWN_SENT = 500
 SILENT_FLAG, EPHEMERAL_FLAG = 1 << 12, 1 << 6
 _MENU_NAME = re.compile(r"[-_a-z0-9]{1,32}")
 _ECHO_CHARACTERS = 1_900
+_KEPT_OF_VOICE = ("nonce", "enforce_nonce", "allowed_mentions")
 UNREADABLE_CODES = {1007: N_("not UTF-8"), 1009: N_("too large")}
 """Close codes of ours for frames that would come again if the session were resumed."""
 
@@ -171,10 +172,9 @@ class DiscordPlatform(Platform):
         voice = await self._upload_voice(message) if message.kind is MediaKind.VOICE and not message.plain else None
         if voice is not None:
             # A voice message holds nothing else: no text, no buttons, no reference.
-            kept: dict[str, object] = {
-                key: body[key] for key in ("nonce", "enforce_nonce", "allowed_mentions") if key in body
-            }
-            kept |= {"flags": VOICE_FLAG | (SILENT_FLAG if message.silent else 0), "attachments": [voice]}
+            kept: dict[str, object] = {one: body[one] for one in _KEPT_OF_VOICE if one in body}
+            kept["flags"] = VOICE_FLAG | (SILENT_FLAG if message.silent else 0)
+            kept["attachments"] = [voice]
             answer = await self._client.call_api("POST", path, kept, creates=True)
         elif message.file:
             form = await _build_form(body, Path(message.file))

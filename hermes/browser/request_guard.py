@@ -1,0 +1,157 @@
+"""Watches the requests of a browser before they leave: each is judged by the session's rules, or fails.
+
+The watch is the browser's own, not one of a page: a request that outlives its page (a beacon as it closes, a worker's)
+is judged like any other.
+"""
+
+import asyncio
+from collections import deque
+
+import msgspec
+from msgspec import Raw, Struct
+
+from hermes.browser.cdp import CdpConnection
+from hermes.browser.protocol import FrameEvent
+from hermes.browser.site_rules import PageRequest, SiteRules
+from hermes.browser.tab import Tab
+from hermes.browser.target_session import TargetSession
+from hermes.i18n.messages import N_
+from hermes.util.cancellation import cancel_tasks
+from hermes.util.text import to_one_line
+
+MAX_NOTES = 50
+_MAX_PAUSED = 2_000
+"""Requests that wait for their judgement at a time; what comes beyond fails at once."""
+_MAX_FRAMES = 5_000
+_FRAME_SECONDS = 1.0
+"""Seconds that a new frame may take to be told of; what opens a page in it waits so long."""
+_MAX_ADDRESS = 120
+_PAGES = frozenset({"page", "iframe"})
+_SHARED_WORKERS = frozenset({"service_worker", "shared_worker"})
+
+
+class _Request(Struct, rename="camel"):
+    url: str
+    method: str = "GET"
+    has_post_data: bool = False
+
+
+class _Paused(Struct, rename="camel"):
+    request_id: str
+    request: _Request
+    frame_id: str = ""
+    resource_type: str = ""
+
+
+class RequestGuard:
+    """The watch over one browser. `start` begins it, before any page is open; `close` ends what waits for an answer."""
+
+    def __init__(self, connection: CdpConnection, rules: SiteRules) -> None:
+        self._connection = connection
+        self._rules = rules
+        self._tabs: dict[str, Tab] = {}
+        """The tab of each session."""
+        self._frames: dict[str, Tab] = {}
+        """The tab of each frame."""
+        self._new_frame = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._notes: deque[str] = deque(maxlen=MAX_NOTES)
+
+    async def start(self) -> None:
+        """Begin the watch. Raises BrowserError."""
+        self._connection.set_watch(self._take_event)
+        await self._connection.call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+
+    def prepare_target(self, session: TargetSession, tab: Tab | None) -> bool:
+        """Get to know a target before anything of it runs; return whether it may run at all.
+
+        Workers that outlive their page, or serve several, may not: their requests belong to no page.
+        """
+        if tab is None or session.target.type in _SHARED_WORKERS:
+            return False
+        self._tabs[session.session_id] = tab
+        if session.target.type in _PAGES:
+            self._add_frame(session.target.target_id, tab)
+        return True
+
+    def forget_target(self, session_id: str) -> None:
+        """Forget a target that is gone."""
+        tab = self._tabs.pop(session_id, None)
+        if tab is not None and tab not in self._tabs.values():
+            self._frames = {frame: one for frame, one in self._frames.items() if one is not tab}
+
+    def take_notes(self) -> list[str]:
+        """Return what was refused since the last time, each a sentence, for the model."""
+        notes = list(dict.fromkeys(self._notes))
+        self._notes.clear()
+        return notes
+
+    def add_note(self, note: str) -> None:
+        """Note that something was refused."""
+        self._notes.append(note)
+
+    async def close(self) -> None:
+        """End what still waits."""
+        await cancel_tasks(self._tasks)
+
+    def _add_frame(self, frame_id: str, tab: Tab) -> None:
+        self._frames[frame_id] = tab
+        while len(self._frames) > _MAX_FRAMES:
+            del self._frames[next(iter(self._frames))]
+        self._new_frame.set()
+        self._new_frame = asyncio.Event()
+
+    def _take_event(self, session_id: str, method: str, params: Raw) -> bool:
+        if method == "Fetch.requestPaused":
+            self._take_request(msgspec.json.decode(params, type=_Paused))
+            return True
+        if method == "Page.frameAttached" and (tab := self._tabs.get(session_id)) is not None:
+            self._add_frame(msgspec.json.decode(params, type=FrameEvent).frame_id, tab)
+        return False
+
+    def _take_request(self, paused: _Paused) -> None:
+        if len(self._tasks) >= _MAX_PAUSED:
+            self._fail(paused)
+            return
+        task = asyncio.create_task(self._judge(paused), name="a request of a page")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _judge(self, paused: _Paused) -> None:
+        request, why = paused.request, N_("its page is gone")
+        try:
+            tab = await self._find_tab(paused)
+            why = await self._rules.explain_refusal(
+                PageRequest(
+                    url=request.url,
+                    page=tab.activity.url if tab is not None else "",
+                    method=request.method,
+                    has_body=request.has_post_data,
+                    # What is not known as a frame of a page is taken for one.
+                    opens_page=paused.resource_type == "Document"
+                    and (tab is None or paused.frame_id == tab.main_frame),
+                )
+            )
+        finally:
+            if why:
+                self._fail(paused)
+            else:
+                self._connection.post("Fetch.continueRequest", {"requestId": paused.request_id})
+        if why:
+            url, method = to_one_line(request.url, _MAX_ADDRESS), to_one_line(request.method, 20)
+            self._notes.append(N_("{method} {url} was refused: {reason}.", method=method, url=url, reason=why))
+
+    async def _find_tab(self, paused: _Paused) -> Tab | None:
+        """Return the tab of a request. A page that opens in a frame may be asked for before the frame is told of."""
+        if paused.resource_type == "Document" and paused.frame_id not in self._frames:
+            try:
+                async with asyncio.timeout(_FRAME_SECONDS):
+                    while paused.frame_id not in self._frames:
+                        await self._new_frame.wait()
+            except TimeoutError:
+                return None
+        return self._frames.get(paused.frame_id)
+
+    def _fail(self, paused: _Paused) -> None:
+        params = {"requestId": paused.request_id, "errorReason": "BlockedByClient"}
+        self._connection.post("Fetch.failRequest", params)

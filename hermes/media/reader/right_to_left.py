@@ -1,0 +1,120 @@
+"""Lines of pages with letters that are written from right to left, put into the order in which they are read.
+
+A page holds letters by their places. Programs store such lines in either direction, word by word or as a whole, so the
+order in the file tells nothing: what counts is where each letter stands.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_RIGHT = ("R", "AL")
+_NUMBERS = ("EN", "AN")
+_SAME = 0.01
+"""Points: nothing printed is that small."""
+_LAM = "\u0644"
+_MIN_GAP = 0.25
+"""The part of a line's height that stands empty between two words."""
+_MIRRORED = str.maketrans("()[]{}<>«»", ")(][}{><»«")
+
+
+class PlacedLetter(NamedTuple):
+    """A letter with the edges of its place and its height, in points."""
+
+    letter: str
+    left: float
+    right: float
+    height: float
+
+
+def has_right_to_left(text: str) -> bool:
+    """Return whether a text has Hebrew or Arabic letters, or forms of them."""
+    return any("\u0590" <= one <= "\u08ff" or "\ufb1d" <= one <= "\ufefc" for one in text)
+
+
+def order_line(letters: Sequence[PlacedLetter]) -> str:
+    """Return a line's letters in the order in which they are read."""
+    found = _insert_spaces(_sort_letters(letters))
+    kinds = [unicodedata.bidirectional(one[0]) for one in found]
+    rights = sum(kind in _RIGHT for kind in kinds)
+    lefts = sum(kind == "L" for kind in kinds)
+    runs = _split_runs(found, kinds, is_right=rights >= lefts)
+    if rights >= lefts:
+        runs.reverse()
+    return "".join(
+        "".join(reversed([one.translate(_MIRRORED) if len(one) == 1 else one for one in run]))
+        if is_right
+        else "".join(run)
+        for run, is_right in runs
+    )
+
+
+def _sort_letters(letters: Sequence[PlacedLetter]) -> list[PlacedLetter]:
+    """Return clusters of letters from left to right: what shares one place, as a ligature does, is one of them."""
+    clusters: list[PlacedLetter] = []
+    for one in sorted(letters, key=lambda one: (one.left + one.right) / 2):
+        last = clusters[-1] if clusters else None
+        if (
+            last is not None
+            and one.letter.strip()
+            and abs(one.left - last.left) < 0.01
+            and abs(one.right - last.right) < 0.01
+        ):
+            pair = last.letter + one.letter
+            if one.letter == _LAM and last.letter != _LAM:
+                pair = one.letter + last.letter
+            clusters[-1] = last._replace(letter=pair)
+            continue
+        clusters.append(one)
+    return clusters
+
+
+def _is_same_place(one: PlacedLetter, other: PlacedLetter) -> bool:
+    return abs(one.left - other.left) < _SAME and abs(one.right - other.right) < _SAME
+
+
+def _insert_spaces(clusters: Sequence[PlacedLetter]) -> list[str]:
+    """Return the clusters with spaces: those that the page has, else where something is left empty."""
+    has_spaces = any(not one.letter.strip() for one in clusters)
+    least = _MIN_GAP * max((one.height for one in clusters), default=0.0)
+    found: list[str] = []
+    edge = clusters[0].left if clusters else 0.0
+    for one in clusters:
+        is_space = not one.letter.strip() or (not has_spaces and one.left - edge > least)
+        if is_space and found and found[-1] != " ":
+            found.append(" ")
+        if one.letter.strip():
+            found.append(one.letter)
+        edge = max(one.right, edge)
+    return found
+
+
+def _split_runs(clusters: Sequence[str], kinds: Sequence[str], *, is_right: bool) -> list[tuple[list[str], bool]]:
+    """Return runs of one direction, from left to right; what has none goes with what is around it."""
+    directions: list[bool] = []
+    for place, kind in enumerate(kinds):
+        if kind in _RIGHT or kind == "NSM":
+            directions.append(True)
+        elif kind == "L" or kind in _NUMBERS:
+            directions.append(False)
+        else:
+            before = _find_strong(kinds, range(place - 1, -1, -1))
+            after = _find_strong(kinds, range(place + 1, len(kinds)))
+            directions.append(before if before == after and before is not None else is_right)
+    runs: list[tuple[list[str], bool]] = []
+    for cluster, direction in zip(clusters, directions, strict=True):
+        if runs and runs[-1][1] == direction:
+            runs[-1][0].append(cluster)
+        else:
+            runs.append(([cluster], direction))
+    return runs
+
+
+def _find_strong(kinds: Sequence[str], places: range) -> bool | None:
+    """Return the direction of the next letter or number there; None at the line's end."""
+    for place in places:
+        if kinds[place] in _RIGHT:
+            return True
+        if kinds[place] == "L" or kinds[place] in _NUMBERS:
+            return False
+    return None
