@@ -19,8 +19,7 @@ async def test_the_official_client_speaks_and_is_heard() -> None:
     sound = make_opus(1.0)
     async with FakeSpeech(heard="How is the weather?", sound=sound) as speech:
         more = {"stt": speech.settings(), "tts": speech.settings()}
-        async with api([Say("Seven degrees.")], more=more) as it:
-            client = it.openai()
+        async with api([Say("Seven degrees.")], more=more) as it, it.openai() as client:
             spoken = await client.audio.speech.create(
                 input="Hello.", model="hermes-agent", voice="alloy", response_format="opus"
             )
@@ -47,8 +46,9 @@ async def test_the_official_client_speaks_and_is_heard() -> None:
 
 
 async def test_without_engines_programs_are_told() -> None:
-    async with api([Say("x")], more={"stt": {"enabled": False}, "tts": {"provider": "mistral"}}) as it:
+    more = {"stt": {"enabled": False}, "tts": {"provider": "mistral"}}
+    async with api([Say("x")], more=more) as it, it.openai() as client:
         with pytest.raises(openai.InternalServerError, match="Mistral has no key"):
-            await it.openai().audio.speech.create(input="x", model="x", voice="y", response_format="opus")
+            await client.audio.speech.create(input="x", model="x", voice="y", response_format="opus")
         with pytest.raises(openai.InternalServerError, match="switched off"):
-            await it.openai().audio.transcriptions.create(file=("a.ogg", make_opus(1)), model="x")
+            await client.audio.transcriptions.create(file=("a.ogg", make_opus(1)), model="x")
