@@ -156,6 +156,7 @@ class AttachmentReceiver:
         saved = f" It is saved as {path}." if self._listener.shows_paths else ""
         note = f"[A {what} came along. {heard.note}{saved}]"
         if not heard.words or is_own:
+            self._listener.spoken_words = "\n".join(filter(None, (self._listener.spoken_words, heard.words)))
             return ReceivedAttachment(note=note, words=heard.words)
         return ReceivedAttachment(
             note=note, part=untrusted_part(heard.words, self._forwarded or f"{self._sender}, a recording")

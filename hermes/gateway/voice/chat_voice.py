@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from hermes.gateway.outbox import Outbox
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.text.media import SendableFile
 from hermes.gateway.text.recordings import RecordingListener, explain_failure, explain_unheard
+from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
 from hermes.util.cancellation import cancel_tasks
@@ -43,6 +44,8 @@ class SpokenChat(Struct, frozen=True, kw_only=True):
     outbox: Outbox
     report: Callable[[str], None]
     """Reports a line to the operator."""
+    review_words: Callable[[str], Awaitable[str]]
+    """Shows hooks what was said; returns why it is not to be handled, empty where it is."""
     modes: dict[str, str]
     """What chats have chosen, by their lanes, as far as that was looked up; empty: nothing."""
     is_owner: bool
@@ -83,7 +86,18 @@ class ChatVoice:
         for problem in listener.problems:
             self._chat.report(f"{self._lane}: {problem}")
             notes.append(explain_failure(problem, can_administer=self._chat.can_administer))
-        keyed = {f"note:{new_queued_message_id()}": one for one in notes if one}
+        await self._send_notes([one for one in notes if one])
+
+    async def is_refused(self, listener: RecordingListener) -> bool:
+        """Return whether a hook refuses what the person said, and tell them."""
+        why = await self._chat.review_words(listener.spoken_words) if listener.spoken_words else ""
+        if why:
+            said = N_("your message was not handled: {reason}", reason=why)
+            await self._send_notes([tr("(I cannot answer now: {why})", why=localize(said))])
+        return bool(why)
+
+    async def _send_notes(self, notes: Sequence[str]) -> None:
+        keyed = {f"note:{new_queued_message_id()}": one for one in notes}
         items = [
             OutboxItem(key=key, message=Outgoing(place=self._chat.place, text=text, key=key, silent=True))
             for key, text in keyed.items()
