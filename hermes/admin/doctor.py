@@ -171,22 +171,15 @@ def _check_speech(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCh
         hears, speaks, has_ffmpeg = describe_speech(settings, whole, home)
     except (HermesError, OSError):
         return []  # told by the check of the settings
-    said = [hears.said, speaks.said]
-    wrong = [one for one in (hears, speaks) if one.hint]
-    advice = [one.hint for one in wrong]
-    if not has_ffmpeg and len(wrong) < len(said):
-        said.append(N_("There is no ffmpeg: some recordings cannot be read, and speech may go out as a plain file."))
-        advice.append(ADVICE)
-    # Whoever has named an engine wants it; without one nothing is missing.
-    named = (settings.stt.provider and hears.hint) or (settings.tts.provider and speaks.hint)
-    return [
-        DoctorCheck(
-            name="voice",
-            state=WARNING if named else OK,
-            said=join_localizable(" ", said),
-            advice=join_localizable(" ", advice),
-        )
-    ]
+    said = [one for report in (hears, speaks) for one in (report.said, report.hint) if one]
+    if not has_ffmpeg and not (hears.hint and speaks.hint):
+        said += [
+            N_("There is no ffmpeg: some recordings cannot be read, and speech may go out as a plain file."),
+            ADVICE,
+        ]
+    # Whoever has named an engine wants it; without one nothing is wrong.
+    is_wanted = (settings.stt.provider and hears.hint) or (settings.tts.provider and speaks.hint)
+    return [DoctorCheck(name="voice", state=WARNING if is_wanted else OK, said=join_localizable(" ", said))]
 
 
 async def _check_browser(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:

@@ -211,6 +211,9 @@ class ChatSession:
         heard = [one.arrival for one in events]
         shared = is_shared(account.plan.settings, self.place)
         inbound = await _build_inbound(self, heard, shared=shared)
+        if inbound is None:
+            await self.app.services.store.chats.dismiss_events([one.id for one in events], "a hook refused it")
+            return
         if observed:
             before = untrusted_part(observed, f"{account.plan.descriptor.title}: said before in this group")
             inbound = structs.replace(inbound, quoted=(before, *inbound.quoted))
@@ -219,6 +222,8 @@ class ChatSession:
     async def post_prompt(self, event: InboundEvent, prompt: str, mode: BusyMode) -> None:
         """Post the prompt that a message calls by its name, with what came along with the message."""
         inbound = await _build_inbound(self, [structs.replace(event, text=prompt)], shared=False)
+        if inbound is None:
+            return
         if is_shared(self.account.plan.settings, self.place):
             who = to_one_line(strip_control_characters(event.sender.name or event.sender.id), 60)
             inbound = structs.replace(inbound, quoted=(program_note(f"[{who} asks for this.]"), *inbound.quoted))
@@ -428,26 +433,31 @@ def _format_retries(event: Retrying, person: PersonIdentity) -> str:
     return tr("({why} I try again until {moment} at most; /stop ends it.)", why=why, moment=moment)
 
 
-async def _build_inbound(chat: ChatSession, events: Sequence[InboundEvent], *, shared: bool) -> InboundMessage:
-    """Build one message, and show the person what was understood of its recordings."""
+async def _build_inbound(chat: ChatSession, events: Sequence[InboundEvent], *, shared: bool) -> InboundMessage | None:
+    """Build one message, and show the person what was understood of its recordings; None where a hook refuses what they
+    said. What is written was shown to hooks before.
+    """
     listener, files = chat.voice.open_listener(), _open_attached_files(chat)
     folder = _find_received_folder(chat)
     inbound = await build_inbound(chat.account, events, folder, shared=shared, listener=listener, files=files)
     await chat.voice.report_heard(listener)
-    return inbound
+    return None if await chat.voice.is_refused(listener) else inbound
 
 
 def _describe_spoken_chat(chat: ChatSession, deps: GatewayDeps) -> SpokenChat:
+    place, person = chat.place, chat.person
     return SpokenChat(
         app=deps.app,
         account=chat.account,
-        place=chat.place,
+        place=place,
         outbox=deps.outbox,
         report=deps.telemetry.report_line,
-        get_egress=lambda: chat.egress_filter,
         modes=deps.voice_modes,
-        is_owner=chat.person.is_owner,
-        can_administer=chat.person.can_administer,
+        review_words=lambda words: deps.hooks.review_message(
+            words, platform=place.platform, chat=place.chat, person=person.id
+        ),
+        is_owner=person.is_owner,
+        can_administer=person.can_administer,
     )
 
 
@@ -456,11 +466,11 @@ async def _show_end(chat: ChatSession, renderer: StreamRenderer, ended: TurnEnde
     message, else after it.
     """
     if chat.account.can.captions:
-        spoken = await chat.voice.speak_with_text(ended)
+        spoken = await chat.voice.speak_with_text(ended, lambda: chat.egress_filter)
         await renderer.finish(ended, (spoken,) if spoken is not None else ())
         return
     await renderer.finish(ended)
-    await chat.voice.begin_speaking(ended, chat.actor.session_id)
+    await chat.voice.begin_speaking(ended, chat.actor.session_id, lambda: chat.egress_filter)
 
 
 def _find_received_folder(chat_session: ChatSession) -> Path:

@@ -13,7 +13,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import ImagePart, TextPart
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
-from hermes.gateway.voice.recordings import RecordingListener
+from hermes.gateway.text.recordings import RecordingListener
 from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.pictures import read_picture
@@ -156,6 +156,7 @@ class AttachmentReceiver:
         saved = f" It is saved as {path}." if self._listener.shows_paths else ""
         note = f"[A {what} came along. {heard.note}{saved}]"
         if not heard.words or is_own:
+            self._listener.spoken_words = "\n".join(filter(None, (self._listener.spoken_words, heard.words)))
             return ReceivedAttachment(note=note, words=heard.words)
         return ReceivedAttachment(
             note=note, part=untrusted_part(heard.words, self._forwarded or f"{self._sender}, a recording")

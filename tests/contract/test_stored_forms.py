@@ -57,6 +57,7 @@ import hermes.plugin_host
 import hermes.providers
 import hermes.sessions.editors
 import hermes.skills.section
+import hermes.speech
 import hermes.testing
 import hermes.tools.builtin
 import hermes.tools.registry
@@ -226,6 +227,7 @@ FOREIGN = (
     hermes.providers,
     hermes.sessions.editors,
     hermes.skills.section,
+    hermes.speech,
     hermes.testing,
     hermes.tools.builtin,
     hermes.tools.registry,

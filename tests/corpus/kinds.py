@@ -21,6 +21,7 @@ from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Stre
 from hermes.config.load import _CachedDocument as ConfigCache
 from hermes.config.plugin_consents import _ConsentDocument as PluginConsentDocument
 from hermes.config.settings import CodeEngine, Evolution, McpTrust, Settings, Strategy
+from hermes.config.speech import VoiceMode
 from hermes.config.trusted_folders import _TrustDocument as Trust
 from hermes.context.compaction import CompactionMemo
 from hermes.core.chats import (
@@ -202,6 +203,7 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.reset_mode": ResetMode,
     "enum.streaming": Streaming,
     "enum.busy_mode": BusyMode,
+    "enum.voice_mode": VoiceMode,
     "enum.tool_progress": ToolProgress,
     "enum.notify_mode": NotifyMode,
     "enum.editing_mode": EditingMode,

@@ -197,7 +197,7 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ("tts", "No tool of the set(s) tts exists in this version. Sets are: clarify, code_execution, coding, "),
+        ("video", "No tool of the set(s) video exists in this version. Sets are: clarify, code_execution, coding, "),
         ("browser", "No tool of the set(s) browser exists in this version. Sets are: "),
         ("", "There is no toolset ''. Sets are: "),
         ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets are: "),
@@ -214,9 +214,9 @@ async def test_tool_sets_without_tools_are_refused(sets: str, said: str) -> None
 async def test_a_tool_set_without_tools_among_others_is_told() -> None:
     async with ScriptedServer([Say("ok")]) as server:
         with TempHome.for_server(server.url, more_config={"disabled_toolsets": ["vision"]}) as home:
-            done = await run_hermes(home, "-z", "x", "-t", "file,tts")
+            done = await run_hermes(home, "-z", "x", "-t", "file,video")
         assert (done.code, done.stdout) == (0, "ok\n")
-        assert done.stderr == "hermes: The tool set tts holds no tools in this version.\n"
+        assert done.stderr == "hermes: The tool set video holds no tools in this version.\n"
         assert len(server.requests[0].tools) == 4
 
 

@@ -246,7 +246,7 @@ async def test_commands_known_from_elsewhere_and_the_nearest_one() -> None:
                 for typed, told in (
                     ("/bashes", "This session: nothing runs."),
                     ("/continue", "There is no other session yet."),
-                    ("/voice", "This version has no voice"),
+                    ("/voice", "Nothing here can hear voice messages yet."),
                     ("/rename a day in may", "This session is called “a day in may”."),
                     ("/login", "hermes auth add NAME"),
                     ("/vim", "display.editing_mode vi"),

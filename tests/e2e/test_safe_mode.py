@@ -95,17 +95,17 @@ async def test_the_full_chat_starts_on_a_broken_config() -> None:
 
 async def test_keys_that_nothing_acts_on_are_named_once() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("fine"))) as server:
-        more = {"kanban": {"on": True}, "tts": {"voice": "x"}}
+        more = {"kanban": {"on": True}, "privacy": {"voice": "x"}}
         with TempHome.for_server(server.url, more_config=more) as home:
             first = await run_hermes(home, "-z", "hi")
             assert (first.code, first.stdout) == (0, "fine\n")
-            said = "hermes: config.yaml: this version does not act on kanban, tts. Said once;"
+            said = "hermes: config.yaml: this version does not act on kanban, privacy. Said once;"
             assert first.stderr.splitlines() == [f"{said} `hermes config check` says it again."]
             assert (await run_hermes(home, "-z", "hi")).stderr == ""
             config = home.hermes / "config.yaml"
-            config.write_text(config.read_text() + "\npets: {}\nstt: {}\n")
+            config.write_text(config.read_text() + "\npets: {}\ndashboard: {}\n")
             later = (await run_hermes(home, "-z", "hi")).stderr
-            assert "does not act on stt." in later and "kanban" not in later
+            assert "does not act on dashboard." in later and "kanban" not in later
 
 
 @NEEDED

@@ -153,7 +153,7 @@ async def test_a_recording_is_said_to_be_unheard(tmp_path: Path) -> None:
     note = tmp_path / "note.ogg"
     note.write_bytes(b"OggS" + b"\0" * 60)
     async with chat_stage() as here:
-        await here.ask("", "cannot listen", files=(note,))
+        await here.ask("", "cannot hear recordings", files=(note,))
         await here.server.wait_for(1)
         assert "Nothing here can hear it" in str(here.server.requests[0].messages[-1])
 

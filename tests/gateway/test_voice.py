@@ -11,6 +11,7 @@ import pytest
 
 from hermes.testing.fake_platform import FakeChat, ShownFile
 from hermes.testing.home import TempHome
+from hermes.testing.plugins import enable_plugin
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -245,4 +246,25 @@ async def test_the_model_speaks_by_its_tool(tmp_path: Path) -> None:
             assert bubble.voice_seconds == 1
             assert [one["input"] for one in speech.texts] == ["Good night, Anna.", "Again."]
             assert [one.read_bytes() for one in home.hermes.parent.rglob("again.ogg")] == [speech.sound]
-        assert "speak a text as a voice message" in server.requests[0].body.decode()
+
+
+async def test_hooks_review_what_was_said(tmp_path: Path) -> None:
+    check = tmp_path / "check.sh"
+    check.write_text("#!/bin/sh\nif grep -q hunter2; then echo 'not that' >&2; exit 2; fi\n")
+    check.chmod(0o755)
+    words = iter(("the word is hunter2", "good morning"))
+    async with (
+        ScriptedServer([Say("Morning.")]) as server,
+        Telegram() as chat,
+        FakeSpeech(heard=lambda _: next(words), sound=make_opus(1)) as speech,
+    ):
+        with voice_home(server, "telegram", chat, speech_of(speech)) as home:
+            home.write_config({**(home.config or {}), "hooks": {"pre_gateway_dispatch": [{"command": str(check)}]}})
+            enable_plugin(home.environ, "hooks", str(home.cwd))
+            async with running(home):
+                await chat.say("", files=[note(tmp_path)])
+                await chat.until(lambda: "not that" in chat.text())
+                await chat.say("", files=[note(tmp_path, "b.ogg")])
+                await chat.until(lambda: "Morning." in chat.text())
+        assert len(server.requests) == 1
+        assert "hunter2" not in server.requests[0].body.decode()

@@ -49,7 +49,7 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     registry = ToolRegistry()
     box = registry.select_tools(["all"])
     assert sorted(box.list_names()) == sorted([*DEFAULT, *BRIDGE])
-    assert box.list_deferred_names() == ["execute_code"]
+    assert box.list_deferred_names() == ["execute_code", "text_to_speech"]
     for name in registry.list_builtin_files():
         assert registry.get(name) is not None
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.config.speech import VoiceMode
-from hermes.core.errors import UsageError
+from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr
-from hermes.speech.errors import NoEngineError
 from hermes.util.text import escape_unseen_characters
 
 COMMANDS = CommandList(CommandGroup.LOOKS)
@@ -59,7 +58,7 @@ async def set_voice(call: CommandCall) -> None:
 def _describe_listener(call: CommandCall) -> str:
     try:
         engine = call.context.app.services.speech().find_transcriber()
-    except NoEngineError as error:
+    except HermesError as error:
         return localize(str(error))
     return tr("Voice messages are heard by {name}.", name=escape_unseen_characters(localize(engine.title)))
 
@@ -67,7 +66,7 @@ def _describe_listener(call: CommandCall) -> str:
 def _describe_speaker(call: CommandCall, *, only_missing: bool = False) -> str:
     try:
         engine = call.context.app.services.speech().find_speaker()
-    except NoEngineError as error:
+    except HermesError as error:
         return localize(str(error))
     if only_missing:
         return ""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.stream_renderer import build_answer, filter_answer
 from hermes.gateway.text.media import SendableFile
-from hermes.gateway.voice.recordings import RecordingListener, explain_failure, explain_unheard
+from hermes.gateway.text.recordings import RecordingListener, explain_failure, explain_unheard
+from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
 from hermes.util.cancellation import cancel_tasks
@@ -43,7 +44,8 @@ class SpokenChat(Struct, frozen=True, kw_only=True):
     outbox: Outbox
     report: Callable[[str], None]
     """Reports a line to the operator."""
-    get_egress: Callable[[], EgressFilter]
+    review_words: Callable[[str], Awaitable[str]]
+    """Shows hooks what was said; returns why it is not to be handled, empty where it is."""
     modes: dict[str, str]
     """What chats have chosen, by their lanes, as far as that was looked up; empty: nothing."""
     is_owner: bool
@@ -84,7 +86,18 @@ class ChatVoice:
         for problem in listener.problems:
             self._chat.report(f"{self._lane}: {problem}")
             notes.append(explain_failure(problem, can_administer=self._chat.can_administer))
-        keyed = {f"note:{new_queued_message_id()}": one for one in notes if one}
+        await self._send_notes([one for one in notes if one])
+
+    async def is_refused(self, listener: RecordingListener) -> bool:
+        """Return whether a hook refuses what the person said, and tell them."""
+        why = await self._chat.review_words(listener.spoken_words) if listener.spoken_words else ""
+        if why:
+            said = N_("your message was not handled: {reason}", reason=why)
+            await self._send_notes([tr("(I cannot answer now: {why})", why=localize(said))])
+        return bool(why)
+
+    async def _send_notes(self, notes: Sequence[str]) -> None:
+        keyed = {f"note:{new_queued_message_id()}": one for one in notes}
         items = [
             OutboxItem(key=key, message=Outgoing(place=self._chat.place, text=text, key=key, silent=True))
             for key, text in keyed.items()
@@ -116,15 +129,15 @@ class ChatVoice:
         """Note that the newest message is what the turn that begins answers."""
         self._turn_was_spoken = self._last_was_spoken
 
-    async def speak_with_text(self, ended: TurnEnded) -> SendableFile | None:
+    async def speak_with_text(self, ended: TurnEnded, get_egress: Callable[[], EgressFilter]) -> SendableFile | None:
         """Speak an answer that goes out in one message with its text; None where it is not spoken."""
-        text = await self._choose_words(ended)
+        text = await self._choose_words(ended, get_egress)
         made = await self._speak(text, ended.turn_id) if text else None
         return None if made is None else SendableFile(made.path, MediaKind.VOICE if made.is_voice else MediaKind.AUDIO)
 
-    async def begin_speaking(self, ended: TurnEnded, session_id: str) -> None:
+    async def begin_speaking(self, ended: TurnEnded, session_id: str, get_egress: Callable[[], EgressFilter]) -> None:
         """Begin to speak an answer whose text is on its way; the recording follows it."""
-        text = await self._choose_words(ended)
+        text = await self._choose_words(ended, get_egress)
         if not text:
             return
         if len(self._tasks) >= _MAX_WAITING:
@@ -138,14 +151,14 @@ class ChatVoice:
         """Stop speaking; the texts are there."""
         await cancel_tasks(self._tasks)
 
-    async def _choose_words(self, ended: TurnEnded) -> str:
+    async def _choose_words(self, ended: TurnEnded, get_egress: Callable[[], EgressFilter]) -> str:
         """Return what of an answer is to be spoken; empty where nothing is."""
         if not ended.reason.is_completed or not self._chat.account.can.media:
             return ""
         mode = await self.get_mode()
         if mode is VoiceMode.NEVER or (mode is VoiceMode.AUTO and not self._turn_was_spoken):
             return ""
-        answer = filter_answer(build_answer(ended), self._chat.get_egress(), self._chat.account.can)
+        answer = filter_answer(build_answer(ended), get_egress(), self._chat.account.can)
         if any(one.kind in (MediaKind.VOICE, MediaKind.AUDIO) for one in answer.files):
             return ""  # the model has spoken itself
         from hermes.speech.spoken_text import make_spoken_text

@@ -19,7 +19,7 @@ _ENDS = (".ogg", ".wav", ".mp3")
     parallel=Parallel.PATHS,
     repeatable=True,
     deferred=True,
-    brief="speak a text as a voice message",
+    brief="speak",
     summary=lambda args: f"speak: {args['text']}",
     paths=lambda args: [PathUse(str(args["output_path"]), write=True)] if args.get("output_path") else [],
 )

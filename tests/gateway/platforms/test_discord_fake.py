@@ -1,17 +1,20 @@
 """discord.py judges the fake Discord: what it can do with the real one it does with ours."""
 
 import asyncio
+import base64
 import io
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yarl
 
 from hermes.testing.fake_platform import Failing
 from tests.vendors.discord import Fake
+from tests.vendors.opus_file import make_opus
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it imports `audioop`
@@ -96,6 +99,41 @@ async def test_it_hears_and_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert newer == ["and this"]
         reread = await first.channel.fetch_message(first.id)
         assert [(one.emoji, one.me) for one in reread.reactions] == [("👀", True)]
+        assert not fake.refused
+
+
+async def test_voice_messages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note = tmp_path / "note.ogg"
+    note.write_bytes(make_opus(2.0))
+    async with judged(monkeypatch) as (fake, judge):
+        await fake.say("", chat="7001", files=[note])
+        await judge.until(lambda: judge.heard)
+        assert judge.heard[0].flags.voice
+        channel = judge.heard[0].channel
+        post = discord.http.Route("POST", "/channels/{channel_id}/attachments", channel_id=channel.id)
+        size = len(note.read_bytes())
+        wanted = {"files": [{"id": "0", "filename": "answer.ogg", "file_size": size}]}
+        (place,) = (await judge.http.request(post, json=wanted))["attachments"]
+        async with aiohttp.ClientSession() as http, http.put(place["upload_url"], data=note.read_bytes()) as answer:
+            assert answer.status == 200
+        about = {"id": "0", "filename": "answer.ogg", "uploaded_filename": place["upload_filename"]}
+        send = discord.http.Route("POST", "/channels/{channel_id}/messages", channel_id=channel.id)
+        full = about | {"duration_secs": 2.0, "waveform": base64.b64encode(bytes([0, 255])).decode()}
+        for wrong, code in (
+            ({"flags": 8192, "attachments": [full], "content": "x"}, 50159),
+            ({"flags": 8192, "attachments": []}, 50160),
+            ({"flags": 8192, "attachments": [about]}, 50161),
+            ({"flags": 8192, "attachments": [full | {"uploaded_filename": "gone"}]}, 50146),
+        ):
+            with pytest.raises(discord.HTTPException) as refused:
+                await judge.http.request(send, json=wrong)
+            assert refused.value.code == code
+        sent = await judge.http.request(send, json={"flags": 8192, "attachments": [full]})
+        message = await channel.fetch_message(int(sent["id"]))
+        (shown,) = message.attachments
+        assert shown.is_voice_message()
+        assert (shown.duration, shown.waveform) == (2.0, b"\x00\xff")
+        assert await shown.read() == note.read_bytes()
         assert not fake.refused
 
 

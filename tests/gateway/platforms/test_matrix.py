@@ -15,6 +15,7 @@ from hermes.testing.platform_rig import Rig, rigged
 from tests.vendors import load_fake
 from tests.vendors.matrix import Fake
 from tests.vendors.matrix_state import ME
+from tests.vendors.opus_file import make_opus
 
 
 @pytest.fixture
@@ -229,12 +230,21 @@ async def test_files_and_their_faults(rig: Rig, fake: Fake, tmp_path: Path) -> N
         with pytest.raises(PlatformError):
             await platform.fetch(structs.replace(arrival.attachments[0], ref=ref, problem=""), tmp_path / "x")
         assert not (tmp_path / "x").exists()
-    (tmp_path / "v.ogg").write_bytes(b"OggS")
-    await platform.send(Outgoing(place=place, key="k", file=str(tmp_path / "v.ogg"), kind=MediaKind.VOICE))
-    sent = next(event for _, event in reversed(room.events) if event["sender"] == ME)
-    content = sent["content"]
-    assert isinstance(content, dict)
-    assert content["msgtype"] == "m.audio" and "org.matrix.msc3245.voice" in content
+    for number, (sound, is_voice) in enumerate(
+        ((make_opus(30.0, loud=(0, 2)), True), (b"OggS of another kind", False))
+    ):
+        (tmp_path / "v.ogg").write_bytes(sound)
+        file = str(tmp_path / "v.ogg")
+        await platform.send(Outgoing(place=place, key=f"k{number}", file=file, kind=MediaKind.VOICE))
+        sent = next(event for _, event in reversed(room.events) if event["sender"] == ME)
+        content = sent["content"]
+        assert isinstance(content, dict)
+        assert content["msgtype"] == "m.audio" and ("org.matrix.msc3245.voice" in content) is is_voice
+        if is_voice:
+            about = content["org.matrix.msc1767.audio"]
+            assert content["info"]["duration"] == about["duration"] == 30_000
+            assert len(about["waveform"]) == 86 and set(about["waveform"]) <= set(range(1025))
+            assert about["waveform"][0] == 1024
 
 
 async def test_what_the_server_says_is_understood(rig: Rig, fake: Fake) -> None:

@@ -19,6 +19,7 @@ from hermes.testing.fake_platform import Failing
 from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.web_server import Listener
 from tests.vendors import load_fake
+from tests.vendors.opus_file import make_opus
 from tests.vendors.telegram import Fake
 
 
@@ -298,14 +299,16 @@ async def test_files_are_sent_as_what_they_are(rig: Rig, fake: Fake, tmp_path: P
         ("a.png", MediaKind.IMAGE, "photo"),
         ("a.bmp", MediaKind.IMAGE, "document"),
         ("v.ogg", MediaKind.VOICE, "voice"),
+        ("w.ogg", MediaKind.VOICE, "document"),
         ("v.mp4", MediaKind.VIDEO, "video"),
         ("s.mp3", MediaKind.AUDIO, "audio"),
         ("d.pdf", MediaKind.DOCUMENT, "document"),
     ):
-        (tmp_path / name).write_bytes(b"content")
+        (tmp_path / name).write_bytes(make_opus(7.2) if name == "v.ogg" else b"content")
         sent = await platform.send(Outgoing(place=DM, text="*x*", file=str(tmp_path / name), kind=kind))
         assert field in fake.bodies[sent]
         assert fake.bodies[sent]["caption"] == "x"
+    assert [file.voice_seconds for one in fake.shown() for file in one.files if file.name == "v.ogg"] == [7]
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=DM, text="x" * 1025, file=str(tmp_path / "d.pdf")))
     assert error.value.fault is SendFault.TOO_LONG

@@ -46,7 +46,7 @@ async def _album(world: World) -> None:
 
 
 async def _voice(world: World) -> None:
-    await world.tell("", "cannot listen", files=[world.file("note.ogg", b"OggS" + bytes(60))])
+    await world.tell("", "cannot hear recordings", files=[world.file("note.ogg", b"OggS" + bytes(60))])
     await world.asked("Nothing here can hear it")
     kept = [
         one for one in (world.home.hermes / "media").rglob("*") if one.is_file() and one.read_bytes()[:4] == b"OggS"

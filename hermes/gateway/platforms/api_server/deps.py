@@ -16,6 +16,7 @@ from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inb
 from hermes.gateway.platforms.api_server.requests import RequestReader
 from hermes.gateway.platforms.api_server.session_lookup import ApiSession, ApiSessions, ParsedConversation
 from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns
+from hermes.gateway.text.recordings import RecordingListener
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -60,7 +61,10 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
         folder = self.media if caller.person.is_owner else Path(cwd) / "received"
         if not self.options.trust_tool_results:
             parsed = structs.replace(parsed, results=tuple(map(mark_untrusted, parsed.results)))
-        return await build_inbound(parsed, files, folder, cwd)
+        listener = RecordingListener(
+            self.app.services.speech, self.app.redact_text, self.media, shows_paths=caller.person.is_owner
+        )
+        return await build_inbound(parsed, files, folder, cwd, listener)
 
     async def post_message(self, session: ApiSession, message: InboundMessage) -> ApiTurn:
         """Post a message to a session; nobody is there to answer questions. Raises HermesError."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from hermes.core.messages import ImagePart, Message, Role, TextPart, ToolResultPart
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.session_lookup import ParsedConversation
+from hermes.gateway.text.recordings import RecordingListener
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.formats.openai_format import from_openai, history_for_prompt
 from hermes.sessions.untrusted_text import program_note
@@ -23,7 +24,8 @@ Plain = Mapping[str, object]
 _INSTRUCTIONS = ("system", "developer")
 _TEXTS = ("text", "input_text", "output_text", "refusal")
 _PICTURES = ("image_url", "input_image")
-_FILES = ("file", "input_file")
+_RECORDING = "input_audio"
+_FILES = ("file", "input_file", _RECORDING)
 _PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,")
 _LONGEST_URL = 4_096
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ]+")
@@ -36,6 +38,8 @@ class UploadedFile(Struct, frozen=True):
 
     name: str
     data: bytes
+    is_recording: bool = False
+    """Whether the person has spoken it in the place of a text."""
 
     @property
     def placeholder(self) -> str:
@@ -129,15 +133,22 @@ def _results_start(messages: Sequence[Plain]) -> int:
 
 
 async def build_inbound(
-    parsed: ParsedConversation, files: Sequence[UploadedFile], folder: Path, cwd: str
+    parsed: ParsedConversation, files: Sequence[UploadedFile], folder: Path, cwd: str, listener: RecordingListener
 ) -> InboundMessage:
-    """Build the session's message from the new ones; save the files, and tell the agent where."""
-    texts = [part.text for part in parsed.now.parts if isinstance(part, TextPart)]
+    """Build the session's message from the new ones; save the files, and tell the agent where. The words of a recording
+    stand in its place.
+    """
+    text = "\n\n".join(part.text for part in parsed.now.parts if isinstance(part, TextPart))
     images = tuple(part for part in parsed.now.parts if isinstance(part, ImagePart))
-    notes = [program_note(f"[A file came along, saved as {await _save_file(file, folder)}.]") for file in files]
-    return InboundMessage(
-        text="\n\n".join(texts), images=images, cwd=cwd, quoted=(*notes, *parsed.notes), results=parsed.results
-    )
+    notes = []
+    for file in files:
+        if file.is_recording:
+            heard = await listener.hear_recording(await _save_file(file, listener.folder), "voice message")
+            text = text.replace(file.placeholder, heard.words).strip()
+            notes.append(program_note(f"[A voice message came along. {heard.note}]"))
+        else:
+            notes.append(program_note(f"[A file came along, saved as {await _save_file(file, folder)}.]"))
+    return InboundMessage(text=text, images=images, cwd=cwd, quoted=(*notes, *parsed.notes), results=parsed.results)
 
 
 def _parse_message(given: object, where: str) -> tuple[dict[str, object], list[UploadedFile]]:
@@ -192,6 +203,8 @@ def _parse_picture(given: object, where: str) -> str:
 
 
 def _parse_file(given: Plain, where: str) -> UploadedFile:
+    if given.get("type") == _RECORDING:
+        return _parse_recording(given, where)
     inner = given.get("file")
     about = inner if isinstance(inner, Mapping) else given
     data, name = about.get("file_data"), about.get("filename")
@@ -202,6 +215,16 @@ def _parse_file(given: Plain, where: str) -> UploadedFile:
     head, comma, coded = data.partition(",")
     plain = _UNSAFE_CHARACTERS.sub("_", clean_surrogates(name) if isinstance(name, str) else "").strip(". ")[-80:]
     return UploadedFile(plain or "file", _decode_base64(coded if comma and head.startswith("data:") else data, where))
+
+
+def _parse_recording(given: Plain, where: str) -> UploadedFile:
+    about = given.get("input_audio")
+    data, form = (about.get("data"), about.get("format")) if isinstance(about, Mapping) else (None, None)
+    if not isinstance(data, str) or form not in ("wav", "mp3"):
+        raise ApiRequestError(
+            400, f"{where} must carry `input_audio` with `data` and a `format`, wav or mp3.", param=where
+        )
+    return UploadedFile(f"recording.{form}", _decode_base64(data, where), is_recording=True)
 
 
 def _decode_base64(coded: str, where: str) -> bytes:

@@ -29,6 +29,7 @@ from hermes.client.objects import (
 )
 from hermes.core.encoding import to_json
 from hermes.cron.jobs import JobRequest
+from hermes.gateway.platforms.api_server.audio import SpeechRequest, TranscriptionObject
 from hermes.gateway.platforms.api_server.keys import ApiScope
 from hermes.gateway.platforms.api_server.listings import (
     DeletedJob,
@@ -85,6 +86,7 @@ class ApiOperation(Struct, frozen=True):
     """Whether a request that is no GET or DELETE has a body."""
     about: str = ""
     content_type: str = "application/json"
+    body_type: str = "application/json"
 
 
 _PAGE = ("limit", "offset")
@@ -143,6 +145,16 @@ OPERATIONS: Sequence[ApiOperation] = (
     ApiOperation("DELETE", "/v1/responses/{id}", "Delete a response", ApiScope.CHAT, about=_OPENAI),
     ApiOperation(
         *("POST", "/v1/responses/{id}/cancel", "Stop a response", ApiScope.CHAT), has_body=False, about=_OPENAI
+    ),
+    ApiOperation(
+        *("POST", "/v1/audio/speech", "Speak a text", ApiScope.CHAT, SpeechRequest),
+        content_type="audio/mpeg",
+        about=f"{_OPENAI} The answer is the sound, in the format that was asked for.",
+    ),
+    ApiOperation(
+        *("POST", "/v1/audio/transcriptions", "Write down what is said", ApiScope.CHAT, None, TranscriptionObject),
+        body_type="multipart/form-data",
+        about=_OPENAI,
     ),
     ApiOperation("POST", MCP_PATH, "Ask the MCP server", ApiScope.MCP, about=_MCP),
     ApiOperation("DELETE", MCP_PATH, "End a session of the MCP server", ApiScope.MCP, about=_MCP),
@@ -262,7 +274,7 @@ def _describe_operation(one: ApiOperation) -> JsonTable:
     if one.is_public:
         found["security"] = []
     if one.has_body and one.method not in ("GET", "DELETE"):
-        content = {"application/json": {"schema": _schema_of(one.request)}}
+        content = {one.body_type: {"schema": _schema_of(one.request)}}
         found["requestBody"] = {"required": True, "content": content}
     return found
 

@@ -12,6 +12,7 @@ from hermes.admin.skills import skill_admin
 from hermes.core.encoding import Plain
 from hermes.core.errors import ConfigError, HermesError
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
+from hermes.gateway.platforms.api_server.audio import AudioRoutes
 from hermes.gateway.platforms.api_server.chat_completions import ChatCompletionsHandler
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
@@ -239,6 +240,7 @@ class ApiHttpServer:
                 web.post("/v1/chat/completions", ChatCompletionsHandler(deps).handle_completion),
                 *self.responses.routes(),
                 *self.runs.routes(),
+                *AudioRoutes(deps).routes(),
                 *SessionRoutes(deps).routes(),
                 *JobRoutes(deps).routes(),
                 *McpEndpoint(deps.reader, access.find_responder, access.name_owner).routes(),

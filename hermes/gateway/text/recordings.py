@@ -55,6 +55,8 @@ class RecordingListener:
         """Why nothing can hear at all."""
         self.was_spoken = False
         """Whether the person said something instead of writing it."""
+        self.spoken_words = ""
+        """What they said."""
 
     async def hear_recording(self, path: Path, what: str) -> HeardRecording:
         """Write down what is said in a file that has arrived whole. Never raises HermesError."""
