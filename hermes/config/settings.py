@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from hermes.config.display import DisplaySettings
 from hermes.config.gateway import GatewaySettings
+from hermes.config.tool_settings import ImageInput, WebSettings
 from hermes.core.secret import KeyHolder
 
 Count = Annotated[int, Meta(ge=0)]
@@ -175,6 +176,8 @@ class AgentSettings(Struct, frozen=True):
     """How the agent is to be, besides `SOUL.md`: a name of `personalities`, or the words themselves."""
     system_prompt: str = ""
     """More of a system prompt, sent with every request and never stored."""
+    image_input_mode: ImageInput = ImageInput.AUTO
+    """How pictures reach the model: `auto`, `native` or `text` (in words, for `vision_analyze` to look at)."""
 
 
 class PlatformHint(Struct, frozen=True, forbid_unknown_fields=True):
@@ -300,20 +303,6 @@ class ToolSettings(Struct, frozen=True):
 
     max_chars: int = 50_000
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
-
-
-class WebSettings(Struct, frozen=True):
-    """How the web is searched and read (`web:`)."""
-
-    search_backend: str = ""
-    """`searxng`, `brave`, `tavily`, `exa`, `firecrawl`, `parallel` or `duckduckgo` (also `ddgs`); empty: the first of
-    them whose key or address is there."""
-    search_url: str = ""
-    """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
-    extract_backend: str = ""
-    """Who reads pages for `web_extract`: `tavily`, `exa`, `firecrawl` or `parallel`; empty: Hermes itself."""
-    extract_url: str = ""
-    """A server that stands in for that service."""
 
 
 class McpToolSettings(Struct, frozen=True, forbid_unknown_fields=True):

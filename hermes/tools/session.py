@@ -61,6 +61,19 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
         return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
 
 
+class KnownPictures(Protocol):
+    """The pictures of a conversation."""
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether the conversation's model is sent pictures, as far as that is known."""
+        ...
+
+    def find(self, reference: str) -> ImagePart | None:
+        """Return the picture of that name (`ImagePart.reference`), or None."""
+        ...
+
+
 class SideAnswer(Struct, frozen=True):
     """What a side model wrote. `is_whole` is false where it reached the most that it may write."""
 
@@ -74,6 +87,10 @@ class SideModels(Protocol):
 
     def is_enabled(self, purpose: str) -> bool:
         """Return whether the settings leave this side task to a model."""
+        ...
+
+    def is_named(self, purpose: str) -> bool:
+        """Return whether the settings name a model for this side task."""
         ...
 
     async def ask(
@@ -360,6 +377,8 @@ class ToolState(Struct):
     """The command that a call waits for now."""
     tell_process_end: "Callable[[BackgroundProcess], None] | None" = None
     """Tells the person of the end of a background process."""
+    pictures: KnownPictures | None = None
+    """The pictures of the conversation, since its first turn in this process."""
     started_processes: "ProcessTable | None" = None
     """The background processes; None before anything has asked for them."""
 

@@ -19,7 +19,9 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_CORE = _split_words("file terminal todo clarify web skills memory session_search cronjob delegation code_execution")
+_CORE = _split_words(
+    "file terminal todo clarify web vision skills memory session_search cronjob delegation code_execution"
+)
 _PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
 """Front-ends by which settings name sets, as those of other programs do: each has the same tools."""
 _NOT_GATEWAY = ("cli", "cron", "api-server")
@@ -32,6 +34,7 @@ tools: tool_search tool_call
 clarify: clarify
 web: web_search web_extract
 search: web_search
+vision: vision_analyze
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
 messages: send_message
@@ -43,7 +46,7 @@ code_execution: execute_code
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
-        x_search vision video image_gen video_gen computer_use browser tts context_engine project
+        x_search video image_gen video_gen computer_use browser tts context_engine project
         homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
@@ -67,20 +70,18 @@ def _combine_sets(*names: str) -> Toolset:
 TOOLSETS: Mapping[str, Toolset] = {
     **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
-    "safe": _combine_sets("web"),
+    "safe": _combine_sets("web", "vision"),
     "coding": _combine_sets(
-        *_split_words("file terminal todo clarify web skills memory session_search delegation code_execution")
+        *_split_words("file terminal todo clarify web vision skills memory session_search delegation code_execution")
     ),
     **{f"hermes-{name}": _combine_sets(*_CORE) for name in _PLATFORMS},
-    "hermes-webhook": _combine_sets("clarify", "web"),
+    "hermes-webhook": _combine_sets("clarify", "web", "vision"),
     "hermes-gateway": _combine_sets(
         *(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)
     ),
 }
 
-DEFAULT_TOOLSETS = _split_words(
-    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution"
-)
+DEFAULT_TOOLSETS = _CORE
 ALL_TOOLSETS = ("all", "*")
 MCP_TOOLSET = "mcp"
 """The tool set that stands for all servers of MCP; `mcp-NAME` is the set of one server."""

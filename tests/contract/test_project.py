@@ -12,7 +12,7 @@ import pytest
 
 import hermes
 from bench.paths import record_prompt
-from hermes.config import display, gateway, settings
+from hermes.config import display, gateway, settings, tool_settings
 from hermes.config.keys import KNOWN_ELSEWHERE
 from hermes.providers.records import list_provider_names, load_record
 
@@ -64,7 +64,7 @@ def described(struct: type) -> list[tuple[str, type]]:
 
 def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    source = "".join(Path(one.__file__).read_text("utf-8") for one in (settings, display, gateway))
+    source = "".join(Path(one.__file__).read_text("utf-8") for one in (settings, display, gateway, tool_settings))
     for name, _ in described(settings.Settings):
         assert f"`{name}`" in text, f"docs/configuration.md does not name {name}"
         assert re.search(rf'    {name.rpartition(".")[2]}: .*\n    """', source), f"{name} has no docstring"

@@ -1,0 +1,30 @@
+"""The settings of tools that reach the outside: the web, pictures, the home."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class ImageInput(StrEnum):
+    """How pictures reach a model."""
+
+    AUTO = "auto"
+    """Themselves, unless the model is known to take none."""
+    NATIVE = "native"
+    """Themselves, whatever is known of the model."""
+    TEXT = "text"
+    """In words only: the model has `vision_analyze` look at them."""
+
+
+class WebSettings(Struct, frozen=True):
+    """How the web is searched and read (`web:`)."""
+
+    search_backend: str = ""
+    """`searxng`, `brave`, `tavily`, `exa`, `firecrawl`, `parallel` or `duckduckgo` (also `ddgs`); empty: the first of
+    them whose key or address is there."""
+    search_url: str = ""
+    """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
+    extract_backend: str = ""
+    """Who reads pages for `web_extract`: `tavily`, `exa`, `firecrawl` or `parallel`; empty: Hermes itself."""
+    extract_url: str = ""
+    """A server that stands in for that service."""
