@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from hermes.config.display import DisplaySettings
 from hermes.config.gateway import GatewaySettings
-from hermes.config.tool_settings import ImageInput, WebSettings
+from hermes.config.tool_settings import ImageGenSettings, ImageInput, WebSettings
 from hermes.core.secret import KeyHolder
 
 Count = Annotated[int, Meta(ge=0)]
@@ -701,6 +701,7 @@ class Settings(Struct, frozen=True):
     security: SecuritySettings = SecuritySettings()
     tool_output: ToolSettings = ToolSettings()
     web: WebSettings = WebSettings()
+    image_gen: ImageGenSettings = ImageGenSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
     hooks: Mapping[str, object] = {}

@@ -1,8 +1,9 @@
 """The settings of tools that reach the outside: the web, pictures, the home."""
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class ImageInput(StrEnum):
@@ -27,4 +28,17 @@ class WebSettings(Struct, frozen=True):
     extract_backend: str = ""
     """Who reads pages for `web_extract`: `tavily`, `exa`, `firecrawl` or `parallel`; empty: Hermes itself."""
     extract_url: str = ""
-    """A server that stands in for that service."""
+    """A server in the place of that service."""
+
+
+class ImageGenSettings(Struct, frozen=True):
+    """Who makes pictures (`image_gen:`)."""
+
+    provider: str = ""
+    """`openai`, `fal` or `openrouter`; empty: the first of them whose key is there."""
+    model: str = ""
+    """Its model; empty: the one that Hermes knows."""
+    base_url: str = ""
+    """A server in its place."""
+    timeout: Annotated[float, Meta(gt=0)] = 180.0
+    """Seconds that one picture may take."""

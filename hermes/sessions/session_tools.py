@@ -23,7 +23,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry, ToolSurroundings
-from hermes.tools.session import Asker, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
+from hermes.tools.session import Asker, CodeAccess, ImageGeneration, ToolContext, ToolLimits, ToolState, WebAccess
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, is_plugin_toolset, without_mcp_toolsets
@@ -277,6 +277,7 @@ def build_session_tools(
             ca_file=settings.model.ca_bundle,
         ),
         code=_build_code_access(settings, home, environ),
+        image_generation=_build_image_generation(settings, spill if options.person else home.root / "media"),
     )
     if options.editor_files is not None and not options.depth:
         from hermes.sessions.editors.open_buffers import EditorBuffers
@@ -293,6 +294,17 @@ def build_session_tools(
         toolbox.is_withdrawn = _make_withdrawal_check(limit, extra_tools)
 
     return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
+
+
+def _build_image_generation(settings: Settings, folder: Path) -> ImageGeneration:
+    chosen = settings.image_gen
+    return ImageGeneration(
+        provider=chosen.provider,
+        model=chosen.model,
+        base_url=chosen.base_url,
+        seconds=chosen.timeout,
+        folder=folder / "generated",
+    )
 
 
 def _build_code_access(settings: Settings, home: HermesHome, environ: Mapping[str, str]) -> CodeAccess:

@@ -61,6 +61,17 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
         return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
 
 
+class ImageGeneration(Struct, frozen=True, kw_only=True):
+    """What the person has set for pictures that are made (`image_gen:`), and the folder in which they are kept."""
+
+    provider: str = ""
+    model: str = ""
+    base_url: str = ""
+    seconds: float = 180.0
+    """The seconds that one picture may take."""
+    folder: Path
+
+
 class KnownPictures(Protocol):
     """The pictures of a conversation."""
 
@@ -445,6 +456,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """What a person has open in an editor; None where there is none, or it does not say."""
     nested_calls: NestedCalls | None = None
     """Makes calls for the code of this call; None for tools that run no such code."""
+    image_generation: ImageGeneration | None = None
+    """How pictures are made; None where they are not."""
     open_side_models: "Callable[[], SideModels] | None" = None
     """Returns the models of side tasks; None where there are none."""
 

@@ -20,7 +20,7 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 
 _CORE = _split_words(
-    "file terminal todo clarify web vision skills memory session_search cronjob delegation code_execution"
+    "file terminal todo clarify web vision image_gen skills memory session_search cronjob delegation code_execution"
 )
 _PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
 """Front-ends by which settings name sets, as those of other programs do: each has the same tools."""
@@ -35,6 +35,7 @@ clarify: clarify
 web: web_search web_extract
 search: web_search
 vision: vision_analyze
+image_gen: image_generate
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
 messages: send_message
@@ -46,7 +47,7 @@ code_execution: execute_code
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
-        x_search video image_gen video_gen computer_use browser tts context_engine project
+        x_search video video_gen computer_use browser tts context_engine project
         homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
@@ -70,9 +71,11 @@ def _combine_sets(*names: str) -> Toolset:
 TOOLSETS: Mapping[str, Toolset] = {
     **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
-    "safe": _combine_sets("web", "vision"),
+    "safe": _combine_sets("web", "vision", "image_gen"),
     "coding": _combine_sets(
-        *_split_words("file terminal todo clarify web vision skills memory session_search delegation code_execution")
+        *_split_words(
+            "file terminal todo clarify web vision image_gen skills memory session_search delegation code_execution"
+        )
     ),
     **{f"hermes-{name}": _combine_sets(*_CORE) for name in _PLATFORMS},
     "hermes-webhook": _combine_sets("clarify", "web", "vision"),

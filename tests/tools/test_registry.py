@@ -21,6 +21,7 @@ from tests.tools.tool_session import Listener, Session, make_context
 DEFAULT = ["read_file", "write_file", "patch", "search_files", "terminal", "process", "todo", "clarify"]
 WEB = ["web_search", "web_extract"]
 SEEING = ["vision_analyze"]
+MAKING = ["image_generate"]
 DEFAULT += WEB
 BRIDGE = ["tool_search", "tool_call"]
 
@@ -50,7 +51,7 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     registry = ToolRegistry()
     box = registry.select_tools(["all"])
     assert sorted(box.list_names()) == sorted([*DEFAULT, *BRIDGE])
-    assert box.list_deferred_names() == ["execute_code", *SEEING]
+    assert box.list_deferred_names() == ["execute_code", *MAKING, *SEEING]
     for name in registry.list_builtin_files():
         assert registry.get(name) is not None
 
@@ -103,7 +104,7 @@ def test_the_gateway_is_the_union_of_its_platforms() -> None:
     for name in toolsets.TOOLSETS:
         if name.startswith("hermes-") and name not in ("hermes-cli", "hermes-gateway"):
             assert set(toolsets.resolve_toolset(name)) <= gateway, name
-    assert toolsets.resolve_toolset("safe") == [*WEB, *SEEING]
+    assert toolsets.resolve_toolset("safe") == [*WEB, *SEEING, *MAKING]
 
 
 def test_owners_register_their_tools() -> None:

@@ -89,7 +89,8 @@ async def _read_pages(web: WebAccess, urls: Sequence[str]) -> "list[ExtractedTex
 
 
 async def _ask_service(web: WebAccess, urls: Sequence[str]) -> "dict[str, ExtractedText]":
-    from hermes.web.extract import EXTRACT_LIMITS, choose_service, find_host
+    from hermes.web.extract import EXTRACT_LIMITS, choose_service
+    from hermes.web.fetch import find_host
 
     service = choose_service(web.extract_backend, web.extract_url, web.environ)
     if not urls:
