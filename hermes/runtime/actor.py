@@ -22,7 +22,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import BeforeCompress
-from hermes.runtime.conversation import LiveConversation, list_open_calls
+from hermes.runtime.conversation import ConversationPictures, LiveConversation, list_open_calls
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMessage, SessionMailbox, build_turn_note
 from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
@@ -496,8 +496,8 @@ def _make_turn_state(
     calls_left: int | None,
     resumed: ResumedTurn | None = None,
 ) -> TurnState:
-    """Return the state that a turn begins with."""
-    return TurnState(
+    """Return the state that a turn begins with; tools know the pictures of its messages from then on."""
+    state = TurnState(
         turn_id=turn_id,
         session_id=conversation.session_id,
         user=user,
@@ -511,6 +511,8 @@ def _make_turn_state(
         resumed=resumed,
         housekeeping=parts.deps.toolbox.housekeeping,
     )
+    parts.deps.context.state.pictures = ConversationPictures(conversation, state.messages)
+    return state
 
 
 def _refuse_message(state: TurnState, reason: str) -> None:

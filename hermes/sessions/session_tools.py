@@ -24,7 +24,16 @@ from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry, ToolSurroundings
-from hermes.tools.session import Asker, BrowserAccess, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
+from hermes.tools.session import (
+    Asker,
+    BrowserAccess,
+    CodeAccess,
+    ImageGeneration,
+    ToolContext,
+    ToolLimits,
+    ToolState,
+    WebAccess,
+)
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, is_plugin_toolset, without_mcp_toolsets
@@ -288,6 +297,7 @@ def build_session_tools(
         code=_build_code_access(settings, home, environ),
         get_speech=process_deps.get_speech,
         browser=_build_browser(settings, home, process_deps, spill),
+        image_generation=_build_image_generation(settings, spill if options.person else home.root / "media"),
     )
     if options.editor_files is not None and not options.depth:
         from hermes.sessions.editors.open_buffers import EditorBuffers
@@ -312,6 +322,17 @@ def _build_browser(
     if process_deps.get_supervisors is None:
         return None
     return LazyBrowser(settings, home, process_deps.environ, spill, process_deps.get_supervisors)
+
+
+def _build_image_generation(settings: Settings, folder: Path) -> ImageGeneration:
+    chosen = settings.image_gen
+    return ImageGeneration(
+        provider=chosen.provider,
+        model=chosen.model,
+        base_url=chosen.base_url,
+        seconds=chosen.timeout,
+        folder=folder / "generated",
+    )
 
 
 def _build_code_access(settings: Settings, home: HermesHome, environ: Mapping[str, str]) -> CodeAccess:

@@ -71,6 +71,30 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
         return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
 
 
+class ImageGeneration(Struct, frozen=True, kw_only=True):
+    """What the person has set for pictures that are made (`image_gen:`), and the folder in which they are kept."""
+
+    provider: str = ""
+    model: str = ""
+    base_url: str = ""
+    seconds: float = 180.0
+    """The seconds that one picture may take."""
+    folder: Path
+
+
+class KnownPictures(Protocol):
+    """The pictures of a conversation."""
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether the conversation's model is sent pictures, as far as that is known."""
+        ...
+
+    def find(self, reference: str) -> ImagePart | None:
+        """Return the picture of that name (`ImagePart.reference`), or None."""
+        ...
+
+
 class SideAnswer(Struct, frozen=True):
     """What a side model wrote. `is_whole` is false where it reached the most that it may write."""
 
@@ -84,6 +108,10 @@ class SideModels(Protocol):
 
     def is_enabled(self, purpose: str) -> bool:
         """Return whether the settings leave this side task to a model."""
+        ...
+
+    def is_named(self, purpose: str) -> bool:
+        """Return whether the settings name a model for this side task."""
         ...
 
     async def ask(
@@ -388,6 +416,8 @@ class ToolState(Struct):
     """The command that a call waits for now."""
     tell_process_end: "Callable[[BackgroundProcess], None] | None" = None
     """Tells the person of the end of a background process."""
+    pictures: KnownPictures | None = None
+    """The pictures of the conversation, since its first turn in this process."""
     started_processes: "ProcessTable | None" = None
     """The background processes; None before anything has asked for them."""
 
@@ -460,6 +490,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """What a person has open in an editor; None where there is none, or it does not say."""
     nested_calls: NestedCalls | None = None
     """Makes calls for the code of this call; None for tools that run no such code."""
+    image_generation: ImageGeneration | None = None
+    """How pictures are made; None where they are not."""
     open_side_models: "Callable[[], SideModels] | None" = None
     """Returns the models of side tasks; None where there are none."""
 

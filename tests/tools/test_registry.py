@@ -20,6 +20,8 @@ from tests.tools.tool_session import Listener, Session, make_context
 
 DEFAULT = ["read_file", "write_file", "patch", "search_files", "terminal", "process", "todo", "clarify"]
 WEB = ["web_search", "web_extract"]
+SEEING = ["vision_analyze"]
+MAKING = ["image_generate"]
 DEFAULT += WEB
 BRIDGE = ["tool_search", "tool_call"]
 
@@ -49,7 +51,7 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     registry = ToolRegistry()
     box = registry.select_tools(["all"])
     assert sorted(box.list_names()) == sorted([*DEFAULT, *BRIDGE])
-    assert box.list_deferred_names() == ["execute_code", "text_to_speech"]
+    assert box.list_deferred_names() == sorted(["execute_code", "text_to_speech", *MAKING, *SEEING])
     for name in registry.list_builtin_files():
         assert registry.get(name) is not None
 
@@ -60,10 +62,10 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
         (["file"], [], DEFAULT[:4]),
         (["*"], ["file", "terminal"], ["todo", "clarify", *WEB, *BRIDGE]),
         (["todo", "file", "todo"], ["file"], ["todo"]),
-        (["safe"], [], WEB),
+        (["safe"], [], [*WEB, *BRIDGE]),
         (["hermes-cli"], [], [*DEFAULT, *BRIDGE]),
         (["debugging"], [], ["terminal", "process", *WEB, *DEFAULT[:4]]),
-        (["hermes-webhook"], [], ["clarify", *WEB]),
+        (["hermes-webhook"], [], ["clarify", *WEB, *BRIDGE]),
         ([], [], []),
     ],
 )
@@ -102,7 +104,7 @@ def test_the_gateway_is_the_union_of_its_platforms() -> None:
     for name in toolsets.TOOLSETS:
         if name.startswith("hermes-") and name not in ("hermes-cli", "hermes-gateway"):
             assert set(toolsets.resolve_toolset(name)) <= gateway, name
-    assert toolsets.resolve_toolset("safe") == ["web_search", "web_extract"]
+    assert toolsets.resolve_toolset("safe") == [*WEB, *SEEING, *MAKING]
 
 
 def test_owners_register_their_tools() -> None:

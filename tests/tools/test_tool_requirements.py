@@ -109,7 +109,7 @@ async def test_a_hidden_tool_is_neither_offered_nor_found_nor_called() -> None:
             home.write_config({**(home.config or {})})
             async with App({**home.environ, "DICE_KEY": "x", "BRAVE_API_KEY": "x"}, options) as app:
                 actor = await app.open_session()
-                assert app.live_session(actor).tools.toolbox.hidden == {}
+                assert not {"roll_dice", "web_search"} & app.live_session(actor).tools.toolbox.hidden.keys()
 
 
 async def test_a_set_of_which_nothing_works_says_why() -> None:

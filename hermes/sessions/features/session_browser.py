@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.config.home import HermesHome
-from hermes.config.settings import BrowserProfile, Settings
+from hermes.config.settings import Settings
+from hermes.config.tool_settings import BrowserProfile
 from hermes.execution.base import SitePermissions
 
 if TYPE_CHECKING:
