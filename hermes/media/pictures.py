@@ -69,6 +69,8 @@ async def take_images(images: Sequence[ImagePart]) -> list[ImagePart | TextPart]
 async def _take_image(image: ImagePart) -> ImagePart | TextPart:
     try:
         data = base64.b64decode(image.data, validate=True)
+        if not sniff_picture(data[:64]):
+            return image  # of a kind that nothing here knows: the provider judges
         file = create_memory_file("picture", data)
     except (ValueError, OSError):
         return image

@@ -1,4 +1,4 @@
-"""`read_file`: reads text with line numbers, of any size, a window at a time."""
+"""`read_file`: reads text with line numbers, of any size, a window at a time, documents by their reader, pictures."""
 
 import asyncio
 import io
@@ -50,10 +50,9 @@ async def read_file(
     path: Annotated[str, "File to read."],
     offset: Annotated[int, "First line, from 1."] = 1,
     limit: Annotated[int, "Lines to read, at most 2000."] = DEFAULT_LINES,
-    pages: Annotated[str, "Of a document: 3-5; 3-5p for pictures."] = "",
+    pages: Annotated[str, "3-5; 3-5p for pictures."] = "",
 ) -> ToolOutput:
-    """Read text as numbered lines, documents as text, or see a picture. For a large file use offset and limit, or
-    search_files first."""
+    """Read text, documents, pictures. For a large file use offset and limit, or search_files first."""
     target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
     file, real, status = open_regular(target, path, ctx)
