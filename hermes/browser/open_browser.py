@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ _TAB_FILTER = [
     {},
 ]
 _MAX_STARTING = 200
+_END_SECONDS = 5.0
 _MOST_REFUSED = 40
 """After so many refused tabs the process of the page that opens them is ended: its script cannot be in every case."""
 _LOG = logging.getLogger(__name__)
@@ -191,11 +192,7 @@ class OpenBrowser:
         """Close a tab beyond the limit before anything in it runs, and end a page that opens one after another."""
         self.refused_popups += 1
         self._wake_tabs()
-        # Its opener's process stands still until it is let run: with no network, on its way out.
-        session.post("Network.enable")
-        session.post("Network.setBlockedURLs", {"urls": ["*"]})
-        self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
-        session.post("Runtime.runIfWaitingForDebugger")
+        self._start_task(self._end_target(session))
         opener_id = session.target.opener_id
         opener = self._by_target.get(opener_id)
         if opener is None:
@@ -225,9 +222,24 @@ class OpenBrowser:
             session.post("Runtime.runIfWaitingForDebugger")
             if tab is None:
                 return
-        task = asyncio.create_task(self._prepare(session, prepare, tab), name="a browser's target")
+        self._start_task(self._prepare(session, prepare, tab))
+
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work, name="a browser's target")
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
+
+    async def _end_target(self, session: TargetSession) -> None:
+        """Close a target that must not run. Its opener's process may stand still until it is let run, so it is: without
+        a network, and on its way out.
+        """
+        try:
+            await session.call("Network.enable", seconds=_END_SECONDS)
+            await session.call("Network.setBlockedURLs", {"urls": ["*"]}, seconds=_END_SECONDS)
+            await session.call("Runtime.runIfWaitingForDebugger", seconds=_END_SECONDS)
+        except BrowserError as error:
+            _LOG.debug("a target of a browser has ended by itself: %s", error)
+        self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
 
     async def _prepare(self, session: TargetSession, prepare: PrepareSession | None, tab: Tab | None) -> None:
         try:
@@ -241,4 +253,4 @@ class OpenBrowser:
             return
         except (BrowserError, TimeoutError) as error:
             _LOG.warning("a target of a browser cannot be prepared and is closed: %s", error)
-            self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
+            await self._end_target(session)

@@ -29,6 +29,7 @@ import hermes
 import hermes.acp
 import hermes.admin.mcp
 import hermes.admin.models.local_servers
+import hermes.browser
 import hermes.cli
 import hermes.client.client
 import hermes.config.other_agents
@@ -196,6 +197,7 @@ FOREIGN = (
     hermes.acp,
     hermes.admin.mcp,
     hermes.admin.models.local_servers,
+    hermes.browser,
     hermes.cli,
     hermes.client.client,
     hermes.config.other_agents,
