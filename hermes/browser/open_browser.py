@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,7 @@ _TAB_FILTER = [
     {},
 ]
 _LOG = logging.getLogger(__name__)
+_END_SECONDS = 5.0
 _MOST_REFUSED = 40
 """After so many refused tabs the process of the page that opens them is ended: its script cannot be in every case."""
 
@@ -194,9 +196,7 @@ class OpenBrowser:
         self._by_session[session.session_id] = tab
         tab.prepare_page()
         self._begin(session, tab)
-        task = asyncio.create_task(self._read_document(tab), name="a browser's new tab")
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._start_task(self._read_document(tab))
         if not self._current:
             self._current = tab.number
         self._new_tab.set()
@@ -206,11 +206,7 @@ class OpenBrowser:
         """Close a tab beyond the limit before anything in it runs, and end a page that opens one after another."""
         self.refused_popups += 1
         self._wake_tabs()
-        # Its opener's process stands still until it is let run: with no network, on its way out.
-        session.post("Network.enable")
-        session.post("Network.setBlockedURLs", {"urls": ["*"]})
-        self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
-        session.post("Runtime.runIfWaitingForDebugger")
+        self._start_task(self._end_target(session))
         opener_id = session.target.opener_id
         opener = self._by_target.get(opener_id)
         if opener is None:
@@ -243,6 +239,23 @@ class OpenBrowser:
         else:
             self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
 
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work, name="a browser's target")
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _end_target(self, session: TargetSession) -> None:
+        """Close a target that must not run. Its opener's process may stand still until it is let run, so it is: without
+        a network, and on its way out.
+        """
+        try:
+            await session.call("Network.enable", seconds=_END_SECONDS)
+            await session.call("Network.setBlockedURLs", {"urls": ["*"]}, seconds=_END_SECONDS)
+            await session.call("Runtime.runIfWaitingForDebugger", seconds=_END_SECONDS)
+        except BrowserError as error:
+            _LOG.debug("a target of a browser has ended by itself: %s", error)
+        self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
+
     async def _read_document(self, tab: Tab) -> None:
         """Learn what a new tab shows; one that does not answer is closed."""
         try:
@@ -252,4 +265,4 @@ class OpenBrowser:
             return
         except (BrowserError, TimeoutError) as error:
             _LOG.warning("a tab of a browser does not answer and is closed: %s", error)
-            self.connection.post("Target.closeTarget", {"targetId": tab.main_frame})
+            await self._end_target(tab.session)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from hermes.browser.page_facts import DocumentFacts, NodeFacts, is_secret_field
+from hermes.browser.page_facts import Box, DocumentFacts, NodeFacts, is_secret_field
 from hermes.browser.protocol import AxNode
 from hermes.browser.roles import COMPOSITE_ROLES, CONTAINER_WORDS, INTERACTIVE_WORDS, NAMED_CONTAINERS, VALUE_ROLES
 from hermes.browser.tab import VIEWPORT
@@ -180,11 +180,7 @@ class _DocumentWriter:
         self._write_hidden_files(depth)
 
     def _push_children(self, node: AxNode, depth: int, mode: int) -> None:
-        nodes = self._tree.nodes
-        for child_id in reversed(node.child_ids):
-            child = nodes.get(child_id)
-            if child is not None:
-                self._stack.append((_ENTER, child, depth, mode))
+        self._stack += [(_ENTER, child, depth, mode) for child in self._list_children(node)]
 
     def _enter(self, node: AxNode, depth: int, mode: int) -> None:
         role = node.role_name
@@ -203,7 +199,7 @@ class _DocumentWriter:
             self._enter_line(node, facts, depth, mode)
         elif role in _CELL_ROLES:
             self._enter_cell(node, facts, depth, mode)
-        elif role in ("image", "graphics-symbol", "img"):
+        elif role in ("image", "graphics-symbol"):
             self._enter_image(node, facts, depth, mode)
         elif role in CONTAINER_WORDS and not mode & _QUIET:
             self._enter_container(node, facts, depth)
@@ -211,7 +207,7 @@ class _DocumentWriter:
             self._enter_plain(node, facts, depth, mode)
 
     def _enter_text(self, node: AxNode, facts: NodeFacts | None, depth: int, mode: int) -> None:
-        if mode & _QUIET or node.ignored or facts is None or facts.box is None or facts.is_hidden:
+        if mode & _QUIET or facts is None or not self._is_seen(node):
             return
         text = node.label
         if text:
@@ -234,47 +230,47 @@ class _DocumentWriter:
 
     def _find_promoted_word(self, node: AxNode, facts: NodeFacts) -> str:
         """Return what an element without a role is called that can be acted on all the same; empty for none."""
-        if facts.box is None or facts.is_hidden or facts.tag in ("html", "body", ""):
+        if facts.box is None or facts.is_hidden or facts.tag in ("html", "body", "option", ""):
             return ""
-        left, top, right, bottom = facts.box
-        is_large = (right - left) * (bottom - top) > _LARGE_AREA
         if facts.tag == "label":
             return self._labels.get(node.backend_dom_node_id, "")
-        if any(one.name == "editable" and one.value.value == "richtext" for one in node.properties):
-            attributes = self._tree.facts.list_attributes(facts)
+        attributes = self._tree.facts.list_attributes(facts) if facts.attributes else {}
+        if _is_editable(node):
             return "editor" if attributes.get("contenteditable", "false") not in ("false", "inherit") else ""
-        if (facts.has_pointer or facts.is_clickable) and not is_large and facts.tag != "option":
+        if (facts.has_pointer or facts.is_clickable) and not _is_large(facts.box):
             return "clickable"
-        if facts.attributes and self._tree.facts.list_attributes(facts).get("draggable") == "true":
-            return "draggable"
-        return ""
+        return "draggable" if attributes.get("draggable") == "true" else ""
 
     def _collect_text(self, node: AxNode) -> tuple[str, bool]:
         """Return the text in a node, cut, and whether nothing else is in it."""
         words: list[str] = []
-        waiting, size, seen = [node], 0, 0
+        waiting, seen = [node], 0
         only_texts = True
-        while waiting and size < MAX_NAME and seen < 60:
+        while waiting and seen < 60 and sum(map(len, words)) < MAX_NAME:
             one = waiting.pop()
             seen += 1
             role = one.role_name
-            if role in _TEXT_ROLES and not one.ignored:
-                facts = self._facts.get(one.backend_dom_node_id)
-                if facts is not None and not facts.is_hidden:
-                    words.append(one.label)
-                    size += len(one.label)
+            if role in _TEXT_ROLES:
+                words += [one.label] if self._is_seen(one) else []
                 continue
-            if role in ("image", "img") and one.label:
-                words.append(one.label)
+            words += [one.label] if role == "image" and one.label else []
             only_texts = only_texts and role not in INTERACTIVE_WORDS
-            waiting.extend(
-                child for child_id in reversed(one.child_ids) if (child := self._tree.nodes.get(child_id)) is not None
-            )
+            waiting += self._list_children(one)
         return " ".join(words), only_texts
+
+    def _is_seen(self, node: AxNode) -> bool:
+        """Return whether a person can see a text."""
+        facts = self._facts.get(node.backend_dom_node_id)
+        return not node.ignored and facts is not None and facts.box is not None and not facts.is_hidden
+
+    def _list_children(self, node: AxNode) -> list[AxNode]:
+        """Return the children of a node, the last one first."""
+        nodes = self._tree.nodes
+        return [child for child_id in reversed(node.child_ids) if (child := nodes.get(child_id)) is not None]
 
     def _enter_interactive(self, node: AxNode, facts: NodeFacts | None, depth: int, mode: int) -> None:
         role = node.role_name
-        if facts is None or facts.box is None or not self._is_reachable(role, facts):
+        if facts is None or facts.box is None or not _is_reachable(role, facts):
             self._push_children(node, depth, mode)
             return
         if facts.is_block and not mode & _IN_ROW:
@@ -288,15 +284,6 @@ class _DocumentWriter:
             self._push_children(node, depth + 1, mode)
         elif role not in VALUE_ROLES and role != "combobox":
             self._push_children(node, depth, mode | _QUIET)
-
-    @staticmethod
-    def _is_reachable(role: str, facts: NodeFacts) -> bool:
-        """Return whether a person can use an element: fields may be covered by what is drawn in their place."""
-        if not facts.is_hidden:
-            return True
-        box = facts.box
-        is_drawn_over = role in ("checkbox", "radio", "switch", "textbox", "slider", "button")
-        return is_drawn_over and box is not None and box[2] > 0 and box[3] > 0 and box[2] - box[0] > 0.5
 
     def _enter_frame(self, node: AxNode, facts: NodeFacts | None, depth: int) -> None:
         if facts is None or facts.box is None or facts.is_hidden:
@@ -393,9 +380,7 @@ class _DocumentWriter:
             one = waiting.pop()
             if one.role_name in ("option", "MenuListOption") and one.label:
                 names.append(_cut(one.label, 40))
-            waiting.extend(
-                child for child_id in reversed(one.child_ids) if (child := self._tree.nodes.get(child_id)) is not None
-            )
+            waiting += self._list_children(one)
         if not names:
             return ""
         more = f", {len(names) - _MAX_OPTIONS} more" if len(names) > _MAX_OPTIONS else ""
@@ -482,6 +467,23 @@ def find_stand_in_labels(tree: DocumentTree) -> dict[int, str]:
             if word:
                 found[node_id] = word
     return found
+
+
+def _is_reachable(role: str, facts: NodeFacts) -> bool:
+    """Return whether a person can use an element: fields may be covered by what is drawn in their place."""
+    if not facts.is_hidden:
+        return True
+    box = facts.box
+    is_drawn_over = role in ("checkbox", "radio", "switch", "textbox", "slider", "button")
+    return is_drawn_over and box is not None and box[2] > 0 and box[3] > 0 and box[2] - box[0] > 0.5
+
+
+def _is_editable(node: AxNode) -> bool:
+    return any(one.name == "editable" and one.value.value == "richtext" for one in node.properties)
+
+
+def _is_large(box: Box) -> bool:
+    return (box[2] - box[0]) * (box[3] - box[1]) > _LARGE_AREA
 
 
 def _read_level(node: AxNode) -> int:

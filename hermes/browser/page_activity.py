@@ -11,7 +11,7 @@ from hermes.browser.protocol import (
     FrameEvent,
     FrameNavigated,
     NavigatedWithinDocument,
-    RequestEnded,
+    NetworkRequestEnded,
     RequestSent,
     ResponseReceived,
 )
@@ -127,7 +127,7 @@ class PageActivity:
                 self.status = got.response.status
 
     def _take_end(self, params: Raw) -> None:
-        self._requests.pop(msgspec.json.decode(params, type=RequestEnded).request_id, None)
+        self._requests.pop(msgspec.json.decode(params, type=NetworkRequestEnded).request_id, None)
 
     def _take_navigation(self, params: Raw) -> None:
         frame = msgspec.json.decode(params, type=FrameNavigated).frame

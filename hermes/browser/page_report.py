@@ -13,6 +13,8 @@ from hermes.browser.tab import PageCrashedError, Tab
 from hermes.core.errors import BrowserError, BrowserGoneError
 from hermes.util.text import to_one_line
 
+MAX_CHARACTERS = 6_000
+"""The characters of one result."""
 _MAX_URL = 300
 _MAX_TITLE = 150
 _NEW_DOCUMENT_PAUSE = 0.3
@@ -174,7 +176,7 @@ class PageReporter:
         notes += self._collect_news(tab)
         shown = [f"[{to_one_line(note, 800)}]" for note in notes[:_MAX_NOTES]]
         text = "\n".join((*head, *shown, *([body] if body else []))) or "(no change)"
-        return PageReport(self.hide_secrets(text), tab.list_addresses())
+        return PageReport(self.hide_secrets(text)[:MAX_CHARACTERS], tab.list_addresses())
 
     def _collect_news(self, tab: Tab) -> list[str]:
         """Return what happened that no line of the page shows."""
@@ -187,13 +189,7 @@ class PageReporter:
         if tab.chooser is not None:
             news.append("the page asks for a file: browser_upload on what was clicked")
             tab.chooser = None
-        opened = [number for number in browser.tabs if number not in told.tabs and number != tab.number]
-        for number in opened[:_MAX_NEW_TABS]:
-            address = browser.tabs[number].activity.url[:_MAX_URL]
-            news.append(f"tab {number} has opened: {address} (browser_tabs switches to it)")
-        if more := opened[_MAX_NEW_TABS:]:
-            news.append(f"more tabs have opened: {', '.join(map(str, more))}")
-        told.tabs = {*browser.tabs}
+        news += self._name_new_tabs(tab)
         if browser.refused_popups > told.refused_popups:
             news.append(f"{browser.refused_popups - told.refused_popups} more tabs were closed at once: too many")
             told.refused_popups = browser.refused_popups
@@ -203,3 +199,15 @@ class PageReporter:
         if count := tab.console.take_errors():
             news.append(f"{count} error{'s' if count > 1 else ''} in the console")
         return news
+
+    def _name_new_tabs(self, tab: Tab) -> list[str]:
+        """Return the tabs that have opened since they were told last."""
+        tabs = self.browser.tabs
+        opened = [number for number in tabs if number not in self._told.tabs and number != tab.number]
+        self._told.tabs = {*tabs}
+        named = [
+            f"tab {number} has opened: {tabs[number].activity.url[:_MAX_URL]} (browser_tabs switches to it)"
+            for number in opened[:_MAX_NEW_TABS]
+        ]
+        more = opened[_MAX_NEW_TABS:]
+        return [*named, f"more tabs have opened: {', '.join(map(str, more))}"] if more else named

@@ -94,10 +94,8 @@ async def find_point(tab: Tab, ref: str, *, for_hover: bool = False) -> Point:
     """Return a point at which an element is hit, in view. Raises BrowserError, CoveredError."""
     target, session = tab.find_target(ref)
     state = await read_state(session, target, ref, _STATE)
-    if state == "disabled" and not for_hover:
-        raise BrowserError(f"{ref} {target.label} is disabled.")
-    if state == "select" and not for_hover:
-        raise BrowserError(f"{ref} {target.label} is a list to choose from: use browser_select.")
+    if not for_hover:
+        _check_clickable(ref, target, state)
     node_id = await _find_stand_in(session, target)
     origin = await find_frame_origin(tab, session)
     hit: HitNode | None = None
@@ -109,7 +107,7 @@ async def find_point(tab: Tab, ref: str, *, for_hover: bool = False) -> Point:
         points = await _list_points(session, node_id)
         for point in points:
             hit = await _find_hit(session, point)
-            if hit is not None and (hit.backend_node_id == node_id or await _holds(session, target, node_id, hit)):
+            if hit is not None and await _holds(session, target, node_id, hit):
                 return Point(point.x + origin[0], point.y + origin[1])
         if attempt and not points:
             break
@@ -117,6 +115,13 @@ async def find_point(tab: Tab, ref: str, *, for_hover: bool = False) -> Point:
         raise BrowserError(f"{ref} {target.label} has no place on the page where it could be seen.")
     cover = await _describe_cover(tab, session, target, node_id, hit)
     raise CoveredError(f"{ref} {target.label} is covered by {cover}. Deal with that first.")
+
+
+def _check_clickable(ref: str, target: RefTarget, state: object) -> None:
+    if state == "disabled":
+        raise BrowserError(f"{ref} {target.label} is disabled.")
+    if state == "select":
+        raise BrowserError(f"{ref} {target.label} is a list to choose from: use browser_select.")
 
 
 async def read_state(session: TargetSession, target: RefTarget, ref: str, function: str) -> object:
@@ -187,6 +192,8 @@ async def _find_hit(session: TargetSession, point: Point) -> HitNode | None:
 
 
 async def _holds(session: TargetSession, target: RefTarget, node_id: int, hit: HitNode) -> bool:
+    if hit.backend_node_id == node_id:
+        return True
     try:
         above = await session.resolve_node(hit.backend_node_id, target.frame_id)
         return await session.call_on_node(node_id, target.frame_id, _HOLDS, above) is True

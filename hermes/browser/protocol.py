@@ -218,7 +218,7 @@ class RequestSent(Struct, rename="camel"):
     frame_id: str = ""
 
 
-class RequestEnded(Struct, rename="camel"):
+class NetworkRequestEnded(Struct, rename="camel"):
     """A request has ended, well or not."""
 
     request_id: str
@@ -320,7 +320,7 @@ class ExceptionThrown(Struct, rename="camel"):
     exception_details: ExceptionDetails
 
 
-class LogEntry(Struct):
+class PageLogEntry(Struct):
     """A message of the browser's own about a page."""
 
     level: str
@@ -331,7 +331,7 @@ class LogEntry(Struct):
 class LogEntryAdded(Struct):
     """The browser says something about a page."""
 
-    entry: LogEntry
+    entry: PageLogEntry
 
 
 class Quads(Struct):

@@ -12,14 +12,13 @@ from hermes.config.trusted_folders import TrustFile, read_trusted_folders
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import PROGRAM, Message, Source, TextPart
 from hermes.core.work_mode import WorkMode
-from hermes.execution.base import StopOutcome
+from hermes.execution.base import SitePermissions, StopOutcome
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.secrets.redactor import Redactor
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path, resolve_places
-from hermes.sessions.features.session_browser import LazyBrowser
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
@@ -42,6 +41,9 @@ from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from hermes.browser.page_report import PageReporter
     from hermes.execution.supervisor import Supervisors
     from hermes.sessions.port import Delegator
     from hermes.speech.service import SpeechService
@@ -151,6 +153,10 @@ class SessionPlan(Struct, frozen=True, kw_only=True):
     """Returns what has tasks done by sub-agents of a live session, by its id."""
 
 
+_DOWNLOADS = "downloads"
+"""The folder of the browser's downloads, in the session's own."""
+
+
 class ProcessDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of tools that all sessions of a process share."""
 
@@ -164,6 +170,24 @@ class ProcessDeps(Struct, frozen=True, kw_only=True):
     """Returns what programs of sessions run under; None: sessions have no browser."""
     get_speech: "Callable[[], SpeechService] | None" = None
     """Returns what speaks, imported when it is first wanted."""
+
+
+class _LazyBrowser:
+    """A session's browser that is built at its first use: nothing of it is imported before."""
+
+    def __init__(self, build: Callable[[], BrowserAccess]) -> None:
+        self._build = build
+        self._built: BrowserAccess | None = None
+
+    def use_pages(
+        self, permissions: SitePermissions | None, opens: str = ""
+    ) -> "AbstractAsyncContextManager[PageReporter]":
+        self._built = self._built or self._build()
+        return self._built.use_pages(permissions, opens)
+
+    async def close(self) -> None:
+        if self._built is not None:
+            await self._built.close()
 
 
 class SessionTools(Struct, frozen=True):
@@ -319,9 +343,16 @@ def build_session_tools(
 def _build_browser(
     settings: Settings, home: HermesHome, process_deps: ProcessDeps, spill: Path
 ) -> BrowserAccess | None:
-    if process_deps.get_supervisors is None:
+    get_supervisors = process_deps.get_supervisors
+    if get_supervisors is None:
         return None
-    return LazyBrowser(settings, home, process_deps.environ, spill, process_deps.get_supervisors)
+
+    def build() -> BrowserAccess:
+        from hermes.sessions.features.session_browser import build_session_browser
+
+        return build_session_browser(settings, home, process_deps.environ, spill / _DOWNLOADS, get_supervisors())
+
+    return _LazyBrowser(build)
 
 
 def _build_image_generation(settings: Settings, folder: Path) -> ImageGeneration:

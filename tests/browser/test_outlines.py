@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.browser.excerpt import MAX_CHARACTERS
+from hermes.browser.page_report import MAX_CHARACTERS
 from hermes.browser.pictures import list_images
 from hermes.core.errors import BrowserError
 from tests.browser.page_driver import PageDriver
@@ -46,9 +46,9 @@ async def test_large_pages_stay_within_the_limit_and_all_of_them_can_be_had(driv
     assert len(told) <= MAX_CHARACTERS
     assert "Item 0 |" in told
     assert "## The end" in told
-    assert "refs in all left out: browser_scroll" in told
+    assert "refs left out in all: browser_scroll" in told
     tab = await driver.tab()
-    pages = [await driver.reporter.describe_page(tab, full=True, page=number) for number in (1, 2, 3)]
+    pages = [await driver.reporter.describe_page(tab, full=True, page=number) for number in (1, 2, 3, 4)]
     assert all(len(page.text) <= MAX_CHARACTERS for page in pages)
     lines = [line for page in pages for line in page.text.splitlines() if "| Item" in line]
     assert [int(line.partition(" ")[0]) for line in lines] == [*range(300)]
