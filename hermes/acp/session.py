@@ -156,7 +156,7 @@ class EditorSession:
 
     async def show_report(self, end: "BackgroundEnd") -> None:
         """Show how a background session has ended, and its answer."""
-        from hermes.commands.sub_agent_texts import tell_background_end
+        from hermes.commands.texts.sub_agent_texts import tell_background_end
 
         tell_background_end(self._make_context(), end)
 

@@ -184,7 +184,7 @@ def _check_speech(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCh
 
 async def _check_browser(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
     """Check that there is a browser which can be confined; it is not started."""
-    from hermes.admin.browser import read_browser_state
+    from hermes.browser.process.browser_state import read_browser_state
 
     try:
         state = await read_browser_state(environ, home)

@@ -9,16 +9,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.browser.launch import BrowserFolders, BrowserStarter, LaunchedBrowser, launch_browser
+from hermes.browser.network.request_guard import RequestGuard
+from hermes.browser.network.site_rules import SiteRules
 from hermes.browser.open_browser import BrowserOptions, OpenBrowser
 from hermes.browser.page_report import PageReporter
-from hermes.browser.profile import BrowserProfileFolder
-from hermes.browser.programs import INSTALL_HINT, choose_program
-from hermes.browser.request_guard import RequestGuard
-from hermes.browser.site_rules import SiteRules
+from hermes.browser.process.launch import BrowserFolders, BrowserStarter, LaunchedBrowser, launch_browser
+from hermes.browser.process.profile import BrowserProfileFolder
+from hermes.browser.process.programs import INSTALL_HINT, choose_program
+from hermes.config.home import HermesHome
+from hermes.config.settings import Settings
+from hermes.config.tool_settings import BrowserProfile
 from hermes.core.errors import BrowserError
 from hermes.execution.base import SitePermissions
 from hermes.execution.sandbox.egress_proxy import Connect, EgressProxy
+from hermes.execution.sandbox.probe import SandboxProbe
+from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
 from hermes.safety.urls import Resolver, UrlPolicy
 from hermes.util.cancellation import cancel_tasks
@@ -41,6 +46,22 @@ class BrowserPlan(Struct, frozen=True, kw_only=True):
     resolver: Resolver | None = None
     connect: Connect | None = None
     """How its proxy connects; None: as the system does."""
+
+
+def build_session_browser(
+    settings: Settings, home: HermesHome, environ: Mapping[str, str], downloads: Path, supervisors: Supervisors
+) -> "SessionBrowser":
+    """Return the browser of a session by the person's settings; it is not started yet."""
+    chosen = settings.browser
+    plan = BrowserPlan(
+        environ=environ,
+        downloads=downloads,
+        profile=BrowserProfileFolder(home.browser) if chosen.profile is BrowserProfile.KEPT else None,
+        program=chosen.program,
+        idle_seconds=chosen.inactivity_timeout,
+        policy=UrlPolicy(private=settings.security.allow_private_urls),
+    )
+    return SessionBrowser(plan, BrowserStarter(supervisors=supervisors, probe=SandboxProbe(environ)))
 
 
 class _Running(Struct, frozen=True, eq=False):

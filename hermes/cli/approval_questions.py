@@ -253,25 +253,29 @@ def format_question(event: ApprovalAsked, background_id: str = "", changed: str 
 
 def _format_title(event: ApprovalAsked, background_id: str) -> str:
     """Return the question in one line."""
-    values = event.reason.values if isinstance(event.reason, Localizable) else {}
-    verb, _, rest = event.subject.partition(" ")
-    if verb == "connect" and event.rule == "network":
-        port = f":{values['port']}" if "port" in values and not rest.endswith(f":{values['port']}") else ""
-        title = tr("Allow network access to {host}?", host=to_one_line(escape_confusable_characters(rest + port)))
-    elif verb in _SITE_TITLES and event.rule == "site":
-        title = tr(_SITE_TITLES[verb], host=to_one_line(escape_confusable_characters(rest.partition(" ")[0])))
-    elif event.tool in _COMMAND_TOOLS and event.rule in _PLACE_TITLES and verb in _PLACE_TITLES[event.rule]:
-        title = tr(_PLACE_TITLES[event.rule][verb])
-    elif event.tool in _TITLES:
+    title = _title_by_subject(event)
+    if not title and event.tool in _TITLES:
         title = tr(_TITLES[event.tool])
-    else:
-        title = tr("Allow {tool}?", tool=escape_confusable_characters(event.tool))
+    title = title or tr("Allow {tool}?", tool=escape_confusable_characters(event.tool))
     if event.asker:
         name = to_one_line(escape_confusable_characters(event.asker), _MAX_NAME)
         title = tr("Sub-agent {name} asks. {question}", name=name, question=title)
     if background_id:
         return tr("The session {id}, which works in the background, asks. {question}", id=background_id, question=title)
     return title
+
+
+def _title_by_subject(event: ApprovalAsked) -> str:
+    """Return a question about a host, a site or a place in one line; empty where it is about none."""
+    values = event.reason.values if isinstance(event.reason, Localizable) else {}
+    verb, _, rest = event.subject.partition(" ")
+    if verb == "connect" and event.rule == "network":
+        port = f":{values['port']}" if "port" in values and not rest.endswith(f":{values['port']}") else ""
+        return tr("Allow network access to {host}?", host=to_one_line(escape_confusable_characters(rest + port)))
+    if verb in _SITE_TITLES and event.rule == "site":
+        return tr(_SITE_TITLES[verb], host=to_one_line(escape_confusable_characters(rest.partition(" ")[0])))
+    titles = _PLACE_TITLES.get(event.rule, {}) if event.tool in _COMMAND_TOOLS else {}
+    return tr(titles[verb]) if verb in titles else ""
 
 
 def _split_reason(reason: str) -> tuple[list[str], list[str]]:

@@ -203,7 +203,7 @@ class TerminalCommandContext(ABC):
 
     async def show_report(self, end: "BackgroundEnd") -> bool:
         """Show how a background session has ended, and its answer."""
-        from hermes.commands.sub_agent_texts import tell_background_end
+        from hermes.commands.texts.sub_agent_texts import tell_background_end
 
         tell_background_end(self, end)
         return True

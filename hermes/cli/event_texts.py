@@ -68,13 +68,13 @@ class SubAgentLines:
     def describe_change(self, event: SubAgentChanged) -> str:
         """Return the line about a change; empty for one that needs none."""
         if event.state.has_ended:
-            from hermes.commands.sub_agent_texts import describe_end
+            from hermes.commands.texts.sub_agent_texts import describe_end
 
             self._begun.discard(event.session_id)
             return describe_end(event)
         if event.state is SubAgentState.QUEUED or event.session_id in self._begun:
             return ""
-        from hermes.commands.sub_agent_texts import describe_beginning
+        from hermes.commands.texts.sub_agent_texts import describe_beginning
 
         self._begun.add(event.session_id)
         return describe_beginning(event)
@@ -105,7 +105,7 @@ def describe_event(event: Event) -> tuple[str, str] | None:
         case TurnEnded() if event.error:
             return "error", localize(strip_control_characters(event.error))
         case EpochBegan() if event.number > 1:
-            from hermes.commands.event_descriptions import format_epoch_notice
+            from hermes.commands.texts.event_descriptions import format_epoch_notice
 
             said = format_epoch_notice(event.reason, event.bytes)
             return ("notice", said) if said else None
@@ -138,7 +138,7 @@ def _format_refusal(event: Refused) -> str:
 
 def name_asker(name: str, said: str) -> str:
     """Return what is said of a sub-agent, with its name before it."""
-    from hermes.commands.sub_agent_texts import clean_name
+    from hermes.commands.texts.sub_agent_texts import clean_name
 
     return tr("Sub-agent {name}: {said}", name=clean_name(name), said=said)
 

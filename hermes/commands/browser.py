@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from hermes.commands.verb import JSON_OPTION, YES_OPTION, Verb, VerbCall, VerbResult, argument
+from hermes.config.home import locate_home
 from hermes.i18n.messages import localize, tr
 from hermes.util.text import escape_unseen_characters
 
 if TYPE_CHECKING:
-    from hermes.admin.browser import BrowserState
+    from hermes.browser.process.browser_state import BrowserState
 
 BROWSER = Verb(
     "browser",
@@ -20,9 +21,9 @@ BROWSER = Verb(
 @BROWSER.action("status", "which browser it is, and what its profile is (also without a verb)", JSON_OPTION)
 async def show_browser(call: VerbCall) -> VerbResult:
     """Show the browser."""
-    from hermes.admin.browser import read_browser_state
+    from hermes.browser.process.browser_state import read_browser_state
 
-    state = await read_browser_state(call.environ)
+    state = await read_browser_state(call.environ, locate_home(call.environ))
     return VerbResult(state, _describe_state(state), exit_code=1 if state.problem else 0)
 
 
@@ -33,10 +34,11 @@ async def show_browser(call: VerbCall) -> VerbResult:
 )
 async def sign_in(call: VerbCall) -> VerbResult:
     """Open a window with the kept profile, until it is closed."""
-    from hermes.admin.browser import sign_in_by_window
+    from hermes.admin.config import locate_writable_home
+    from hermes.browser.process.browser_state import sign_in_by_window
     from hermes.config.tool_settings import BrowserProfile
 
-    state = await sign_in_by_window(call.environ, call.args.url)
+    state = await sign_in_by_window(call.environ, locate_writable_home(call.environ), call.args.url)
     lines = [tr("What you have signed in to is kept in {folder}.", folder=state.profile_folder)]
     if state.profile is not BrowserProfile.KEPT:
         lines.append(tr("The agent uses it with: hermes config set browser.profile kept"))
@@ -46,11 +48,12 @@ async def sign_in(call: VerbCall) -> VerbResult:
 @BROWSER.action("forget", "remove the kept profile, with all sign-ins in it", YES_OPTION)
 async def forget_sign_ins(call: VerbCall) -> VerbResult:
     """Remove the kept profile."""
-    from hermes.admin.browser import forget_profile
+    from hermes.admin.config import locate_writable_home
+    from hermes.browser.process.browser_state import open_profile
 
     if not call.args.yes:
         await call.require_yes(tr("Remove the browser's profile, with all sign-ins in it?"))
-    was_there = forget_profile(call.environ)
+    was_there = open_profile(locate_writable_home(call.environ)).remove()
     return VerbResult(lines=[tr("The profile is removed.") if was_there else tr("There is no profile.")])
 
 

@@ -17,7 +17,7 @@ from hermes.admin.logs import parse_since
 from hermes.admin.sessions import CUT_OFF, SessionAdmin, SessionNode, SubAgentNode, open_session_admin
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption, Surface
-from hermes.commands.sub_agent_texts import name_state
+from hermes.commands.texts.sub_agent_texts import name_state
 from hermes.commands.verb import (
     JSON_OPTION,
     SHORT_YES_OPTION,

@@ -12,8 +12,8 @@ from msgspec import structs
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
-from hermes.commands.event_descriptions import describe_tool, describe_toolset
 from hermes.commands.model import describe_cache_reset, session_choices
+from hermes.commands.texts.event_descriptions import describe_tool, describe_toolset
 from hermes.commands.verb import JSON_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.core.encoding import Plain
 from hermes.core.errors import UsageError

@@ -66,6 +66,10 @@ class SitePermissions(Protocol):
         ...
 
 
+class CallPermissions(CommandPermissions, SitePermissions, Protocol):
+    """Decides for one call when its command, or the browser, wants more than it has."""
+
+
 class StopPatience(Struct, frozen=True, kw_only=True):
     """Seconds that a stopped command and all that it started have to end after each signal."""
 

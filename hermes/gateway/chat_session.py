@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
-from hermes.commands.event_descriptions import format_epoch_notice
+from hermes.commands.texts.event_descriptions import format_epoch_notice
 from hermes.config.display import BusyMode
 from hermes.core.chats import (
     Binding,

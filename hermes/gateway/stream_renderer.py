@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field, structs
 
-from hermes.commands.event_descriptions import describe_call
+from hermes.commands.texts.event_descriptions import describe_call
 from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, OutboxItem, Outgoing, Place
 from hermes.core.errors import StoreError

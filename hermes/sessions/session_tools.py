@@ -309,15 +309,7 @@ def build_session_tools(
         deferred_tools=toolbox if BRIDGE_TOOLS[0] in toolbox.list_names() else None,
         taint_marks=marked_files or TaintMarks(),
         search_path=filter_trusted_path(environ.get("PATH", ""), places.workspace),
-        web=WebAccess(
-            environ=environ,
-            private=settings.security.allow_private_urls,
-            search_backend=settings.web.search_backend,
-            search_url=settings.web.search_url,
-            extract_backend=settings.web.extract_backend,
-            extract_url=settings.web.extract_url,
-            ca_file=settings.model.ca_bundle,
-        ),
+        web=_build_web_access(settings, environ),
         code=_build_code_access(settings, home, environ),
         get_speech=process_deps.get_speech,
         browser=_build_browser(settings, home, process_deps, spill),
@@ -340,6 +332,18 @@ def build_session_tools(
     return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
 
 
+def _build_web_access(settings: Settings, environ: Mapping[str, str]) -> WebAccess:
+    return WebAccess(
+        environ=environ,
+        private=settings.security.allow_private_urls,
+        search_backend=settings.web.search_backend,
+        search_url=settings.web.search_url,
+        extract_backend=settings.web.extract_backend,
+        extract_url=settings.web.extract_url,
+        ca_file=settings.model.ca_bundle,
+    )
+
+
 def _build_browser(
     settings: Settings, home: HermesHome, process_deps: ProcessDeps, spill: Path
 ) -> BrowserAccess | None:
@@ -348,7 +352,7 @@ def _build_browser(
         return None
 
     def build() -> BrowserAccess:
-        from hermes.sessions.features.session_browser import build_session_browser
+        from hermes.browser.session_browser import build_session_browser
 
         return build_session_browser(settings, home, process_deps.environ, spill / _DOWNLOADS, get_supervisors())
 

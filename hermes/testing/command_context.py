@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from hermes.commands.context import MenuOption, PostMode, PromptScope, Surface
 from hermes.commands.registry import builtin_command_names, command_registry
-from hermes.commands.sub_agent_texts import tell_background_end
+from hermes.commands.texts.sub_agent_texts import tell_background_end
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level

@@ -574,7 +574,6 @@ class _BatchRun:
             call_id=call_id,
             offline=item.decision.offline,
             permissions=permissions,
-            site_permissions=permissions,
             confirm_call=partial(permissions.confirm_call, self._emit_question),
             opened=item.decision.opened,
             allowed_writes=tuple(

@@ -18,7 +18,7 @@ from hermes.core.secret import KeyHolder
 from hermes.core.work_mode import WorkMode
 from hermes.execution.base import (
     BackendHandle,
-    CommandPermissions,
+    CallPermissions,
     DeniedPath,
     Permit,
     SitePermissions,
@@ -466,10 +466,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The call that it is for; this and what follows is what the gate allowed that call."""
     offline: bool = False
     """Whether the call's commands get no network."""
-    permissions: CommandPermissions | None = None
-    """The permissions that are asked when a command wants more than it has."""
-    site_permissions: SitePermissions | None = None
-    """The permissions that are asked when the browser opens a site, or a page sends something to another."""
+    permissions: CallPermissions | None = None
+    """The permissions that are asked when a command wants more than it has, or the browser opens a site."""
     confirm_call: "Callable[[], Awaitable[Permit]] | None" = None
     """Returns whether the call may go on with what is in the conversation by now, as if it began only then."""
     opened: tuple[DeniedPath, ...] = ()

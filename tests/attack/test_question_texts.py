@@ -7,8 +7,8 @@ import pytest
 from hermes.cli.approval_questions import format_question
 from hermes.cli.output import StreamingWrapper
 from hermes.commands.context import Surface
-from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.commands.registry import command_registry
+from hermes.commands.texts.event_descriptions import format_epoch_notice
 from hermes.commands.usage import format_cost_line
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxSupport
 from hermes.gateway.chat_questions import _format_approval

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from hermes.browser.launch import BrowserStarter
-from hermes.browser.profile import BrowserProfileFolder
+from hermes.browser.process.launch import BrowserStarter
+from hermes.browser.process.profile import BrowserProfileFolder
 from hermes.browser.session_browser import BrowserPlan, SessionBrowser
 from hermes.browser.tab import Tab
 from hermes.core.errors import BrowserError

@@ -1,6 +1,6 @@
 """How sub-agents stand is said in one line each, in the order of their tree."""
 
-from hermes.commands.sub_agent_texts import count_states, describe_end, describe_sub_agent, order_as_tree
+from hermes.commands.texts.sub_agent_texts import count_states, describe_end, describe_sub_agent, order_as_tree
 from hermes.core.events import SubAgentChanged
 from hermes.core.sub_agents import SubAgentState
 from hermes.core.usage import Certainty, Cost

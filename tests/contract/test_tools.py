@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hermes.admin.toolsets import list_toolsets_of
-from hermes.commands.event_descriptions import describe_toolset
+from hermes.commands.texts.event_descriptions import describe_toolset
 from hermes.config.settings import Settings
 from hermes.core.events import Event
 from hermes.core.messages import ToolCallPart, ToolResultPart, ToolStatus

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hermes.browser.profile import BrowserProfileFolder
+from hermes.browser.process.profile import BrowserProfileFolder
 from hermes.util.cancellation import cancel_tasks
 from tests.browser.boxed_browser import Person, SmallWeb, boxed_browser, navigate
 

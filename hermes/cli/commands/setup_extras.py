@@ -16,7 +16,7 @@ from hermes.admin.toolsets import disable_toolsets, enable_toolsets, list_toolse
 from hermes.cli.commands.gateway import require_gateway_packages
 from hermes.cli.output import format_error, print_error
 from hermes.cli.plain.menu import WentBackError, ask_line, ask_secret, ask_yes_no, choose_option
-from hermes.commands.event_descriptions import describe_toolset
+from hermes.commands.texts.event_descriptions import describe_toolset
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr

@@ -207,7 +207,7 @@ class PlainRenderer:
         return self.own_words is not None and bool(text.strip()) and not self.own_words.take(text)
 
     def _show_call(self, event: ToolStarted) -> None:
-        from hermes.commands.event_descriptions import describe_call
+        from hermes.commands.texts.event_descriptions import describe_call
 
         indent = "  " if is_nested_call(event.call_id, tuple(self._started)) else ""
         self._started.add(event.call_id)

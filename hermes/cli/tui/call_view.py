@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from hermes.cli.event_texts import EDIT_TOOLS, count_preview_lines, has_diff
 from hermes.cli.tui.terminal_style import TerminalStyle
-from hermes.commands.event_descriptions import describe_call
+from hermes.commands.texts.event_descriptions import describe_call
 from hermes.config.display import ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
 from hermes.core.messages import Message, ToolResultPart, ToolStatus

@@ -48,7 +48,7 @@ class SubAgentView:
         """Render those that have not ended in at most `room` lines, the rest as one that counts them."""
         if not self._agents or room < 1:
             return []
-        from hermes.commands.sub_agent_texts import count_states, order_as_tree
+        from hermes.commands.texts.sub_agent_texts import count_states, order_as_tree
 
         agents = order_as_tree([*self._agents.values()])
         most = min(MAX_SHOWN, room)
@@ -61,7 +61,7 @@ class SubAgentView:
         return [*map(self._format_agent, shown), self._paint("notice", f"  {said}")]
 
     def _format_agent(self, agent: SubAgentChanged) -> str:
-        from hermes.commands.sub_agent_texts import describe_sub_agent
+        from hermes.commands.texts.sub_agent_texts import describe_sub_agent
 
         limit = min(max(self._terminal_style.width // 3, _MIN_NAME), _MAX_NAME)
         mark = "▸" if self._terminal_style.unicode else ">"
@@ -73,7 +73,7 @@ class SubAgentView:
         return terminal_style.paint(style, terminal_style.cut_text(words, terminal_style.line_width))
 
     def _format_end(self, agent: SubAgentChanged) -> list[str]:
-        from hermes.commands.sub_agent_texts import describe_end
+        from hermes.commands.texts.sub_agent_texts import describe_end
 
         terminal_style, done = self._terminal_style, agent.state is SubAgentState.DONE
         mark = ("✓" if done else "✗") if terminal_style.unicode else ("+" if done else "x")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
-from hermes.commands.sub_agent_texts import clean_name, describe_sub_agent, order_as_tree
+from hermes.commands.texts.sub_agent_texts import clean_name, describe_sub_agent, order_as_tree
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import SubAgentChanged
 from hermes.core.messages import Message, Role, TextPart

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from hermes.commands.sub_agent_texts import describe_background_end, describe_way_on
+from hermes.commands.texts.sub_agent_texts import describe_background_end, describe_way_on
 from hermes.core.chats import OutboxItem, Outgoing, Place
 from hermes.core.sub_agents import BackgroundEnd, SubAgentState
 from hermes.gateway.accounts import PlatformAccount

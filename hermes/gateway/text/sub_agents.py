@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hermes.commands.sub_agent_texts import clean_name, name_state
+from hermes.commands.texts.sub_agent_texts import clean_name, name_state
 from hermes.core.events import SubAgentChanged
 from hermes.core.sub_agents import SubAgentState
 from hermes.i18n.messages import tr, tr_plural

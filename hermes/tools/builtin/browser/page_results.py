@@ -27,7 +27,7 @@ async def open_pages(ctx: ToolContext, opens: str = "") -> AsyncIterator[PageRep
     """
     if ctx.browser is None:
         raise ToolError(NO_BROWSER)
-    async with ctx.browser.use_pages(ctx.site_permissions, opens) as pages:
+    async with ctx.browser.use_pages(ctx.permissions, opens) as pages:
         yield pages
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from hermes.browser.cdp import CdpConnection
-from hermes.browser.programs import BrowserProgram
+from hermes.browser.process.programs import BrowserProgram
 from hermes.browser.transport import PipeTransport
 from hermes.core.errors import BrowserError, ToolError
 from hermes.execution.local import ProcessTree

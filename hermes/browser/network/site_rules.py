@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from hermes.browser.tls_hello import list_offered_protocols
+from hermes.browser.network.tls_hello import list_offered_protocols
 from hermes.execution.base import CommandPermissions, Permit, SitePermissions
 from hermes.execution.sandbox.egress_proxy import HostNotAllowed, ProxyRefusal
 from hermes.i18n.messages import N_

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from hermes.browser.site_rules import MAX_QUESTIONS, PageRequest, SiteRules
-from hermes.browser.tls_hello import list_offered_protocols
+from hermes.browser.network.site_rules import MAX_QUESTIONS, PageRequest, SiteRules
+from hermes.browser.network.tls_hello import list_offered_protocols
 from hermes.execution.base import Permit
 from hermes.execution.sandbox.egress_proxy import EgressProxy, ProxyRefusal
 from hermes.safety.urls import UrlPolicy

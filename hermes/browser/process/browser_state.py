@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from hermes.admin.config import locate_writable_home
-from hermes.browser.profile import BrowserProfileFolder
-from hermes.browser.programs import INSTALL_HINT, choose_program
-from hermes.config.home import HermesHome, locate_home
+from hermes.browser.process.profile import BrowserProfileFolder
+from hermes.browser.process.programs import INSTALL_HINT, choose_program
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.tool_settings import BrowserProfile
 from hermes.core.errors import BrowserError
@@ -40,9 +39,8 @@ def open_profile(home: HermesHome) -> BrowserProfileFolder:
     return BrowserProfileFolder(home.browser)
 
 
-async def read_browser_state(environ: Mapping[str, str], home: HermesHome | None = None) -> BrowserState:
+async def read_browser_state(environ: Mapping[str, str], home: HermesHome) -> BrowserState:
     """Return which browser the agent would use, and what is in its way. Nothing is started."""
-    home = home or locate_home(environ)
     settings = load_settings(home).settings.browser
     program = choose_program(settings.program, environ)
     problem, advice = "", ""
@@ -66,13 +64,12 @@ async def read_browser_state(environ: Mapping[str, str], home: HermesHome | None
     )
 
 
-async def sign_in_by_window(environ: Mapping[str, str], url: str = "") -> BrowserState:
+async def sign_in_by_window(environ: Mapping[str, str], home: HermesHome, url: str = "") -> BrowserState:
     """Open the kept profile in a window of the person's own, and return when they have closed it.
 
     It is their browser there, not the agent's: outside of the sandbox, with the whole network. Raises BrowserError with
     what is missing.
     """
-    home = locate_writable_home(environ)
     settings = load_settings(home).settings.browser
     if not any(environ.get(name) for name in _DISPLAYS):
         raise BrowserError(
@@ -115,8 +112,3 @@ async def _run_window(arguments: Sequence[str], environ: Mapping[str, str]) -> N
             N_("{path} ended with exit code {code}.", path=arguments[0], code=code),
             N_("Chromium does not run as the superuser: sign in as an ordinary user.") if not os.geteuid() else "",
         )
-
-
-def forget_profile(environ: Mapping[str, str]) -> bool:
-    """Remove the kept profile, with all sign-ins in it; return whether there was one. Raises BrowserError."""
-    return open_profile(locate_writable_home(environ)).remove()

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hermes.browser.cdp import CdpConnection
+from hermes.browser.network.site_rules import PageRequest, SiteRules
 from hermes.browser.protocol import FrameEvent
-from hermes.browser.site_rules import PageRequest, SiteRules
 from hermes.browser.tab import Tab
 from hermes.browser.target_session import TargetSession
 from hermes.i18n.messages import N_

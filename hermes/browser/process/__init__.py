@@ -1,0 +1,1 @@
+"""The browser as a program of the machine: which one, its box, its kept profile."""

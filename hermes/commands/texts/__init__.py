@@ -1,0 +1,1 @@
+"""What commands and chats say about events, tools and sub-agents."""
