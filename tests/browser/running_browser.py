@@ -11,7 +11,7 @@ from hermes.browser.cdp import CdpConnection
 from hermes.browser.transport import PipeTransport
 from tests.requirements import find_program
 
-_FLAGS = (
+FLAGS = (
     "--headless=new",
     "--site-per-process",
     "--remote-debugging-pipe",
@@ -55,7 +55,7 @@ async def run_browser(
         f'exec 3<&{from_us} 4>&{to_us}; exec "$@"',
         "bash",
         str(find_program(program)),
-        *_FLAGS,
+        *FLAGS,
         f"--user-data-dir={folder}",
         *flags,
         "about:blank",
