@@ -133,6 +133,14 @@ async def test_a_long_sheet_is_shown_by_lines_and_only_as_far_as_it_is_asked_for
     assert later.text == "19998\t39996\n19999\t39998" and later.total == 20_001
 
 
+async def test_rows_that_are_passed_over_count_as_those_that_are_read() -> None:
+    ends = "".join(f'<row r="{row}"><c r="A{row}"><v>{row}</v></c></row>' for row in range(1_500, 3_000, 3))
+    data = sheet_file([[at] if at % 5 else [] for at in range(1_200)], end=ends + '<row r="4000"/>')
+    whole = (await read(data, lines=5_000)).text.splitlines()
+    for offset in (2, 300, 900, 1_300, len(whole)):
+        assert (await read(data, offset=offset, lines=5_000)).text.splitlines() == whole[offset - 1 :]
+
+
 async def test_slides_chapters_and_sheets_go_by_units() -> None:
     slides = [[Block("heading", [[f"Slide {number}"]]), Block("list", [["one"], ["two"]])] for number in range(1, 5)]
     found = await read(slide_file(slides, notes="Say it slowly"), lines=10)
