@@ -10,9 +10,10 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.execution.sandbox.tmpdir import create_memory_file
 from hermes.media.documents import DocumentText, DocumentWindow, read_document, render_page
+from hermes.media.failure_words import MEMORY_LIMIT
 from hermes.media.pictures import TAKEN_SIDE, take_picture
 from hermes.media.recognition import HEAD_BYTES, recognize_file
-from hermes.media.worker_process import MEMORY_LIMIT, run_reader
+from hermes.media.worker_process import run_reader
 from tests.media.hostile_files import MINIMAL_PDF, SMALL_HEIC, list_broken_files, list_hostile_files
 from tests.media.made_files import (
     LANGUAGES,
