@@ -1,29 +1,42 @@
 """Why a file cannot be read, in words: each the end of a sentence."""
 
+from hermes.core.errors import ToolError
 from hermes.i18n.messages import N_
 from hermes.media.extras import EXTRAS
 from hermes.util.text import strip_control_characters, to_one_line
 
 _LONGEST = 200
+MEMORY_LIMIT = 150 << 20
+"""Bytes of memory that a reader may hold, its libraries among them."""
 
 
-def describe_failure(code: str, detail: str) -> str:
-    """Return the words for what the reader has named; `detail` is of its own making."""
+class NoReaderError(ToolError):
+    """Nothing here can read such a file, whatever is in it: a library or the sandbox is missing."""
+
+
+class DamagedFileError(ToolError):
+    """A file is broken, or not what it says."""
+
+
+def make_failure(code: str, detail: str) -> ToolError:
+    """Return the error for what the reader has named; `detail` is of its own making."""
     said = to_one_line(strip_control_characters(detail), _LONGEST)
     match code:
+        case "missing":
+            command = make_install_line(said if said in EXTRAS else "all")
+            return NoReaderError(N_("the extra `{extra}` is missing: {command}", extra=said, command=command))
         case "encrypted":
-            return N_("it is encrypted")
+            return ToolError(N_("it is encrypted"))
         case "too_large":
-            return N_("it unpacks to more than {size}", size=said)
+            return ToolError(N_("it unpacks to more than {size}", size=said))
         case "memory":
-            return N_("it needs more than 150 MB")
-        case "missing" if said in EXTRAS:
-            return N_("the extra `{extra}` is missing: {command}", extra=said, command=make_install_line(said))
+            return ToolError(N_("it needs more than {size} MB", size=MEMORY_LIMIT >> 20))
         case "unsupported":
-            return N_("it is {what}", what=said) if said else N_("it is of a kind that nothing here reads")
+            words = N_("it is {what}", what=said) if said else N_("it is of a kind that nothing here reads")
+            return DamagedFileError(words)
         case "range":
-            return N_("it has no such pages: {count}", count=said)
-    return N_("it is damaged: {detail}", detail=said) if said else N_("it is damaged")
+            return ToolError(N_("it has no such pages: {count}", count=said))
+    return DamagedFileError(N_("it is damaged: {detail}", detail=said or code))
 
 
 def make_install_line(extra: str) -> str:

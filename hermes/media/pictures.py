@@ -11,6 +11,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import PROGRAM, ImagePart, TextPart
 from hermes.execution.sandbox.tmpdir import create_memory_file
 from hermes.i18n.messages import N_
+from hermes.media.failure_words import DamagedFileError, NoReaderError
 from hermes.media.reader.picture_bytes import GIF, JPEG, PNG, WEBP, sniff_picture
 from hermes.media.worker_process import ReaderAnswer, run_reader, run_reader_here
 
@@ -77,7 +78,7 @@ async def _take_image(image: ImagePart) -> ImagePart | TextPart:
     try:
         found = await take_picture(file)
     except ToolError as error:
-        if can_stay(data[:64], len(data)) and not error.message.startswith("it is damaged"):
+        if can_stay(data[:64], len(data), error):
             return image
         return TextPart(text=f"[A picture came along that cannot be shown: {error.message}.]", provenance=PROGRAM)
     finally:
@@ -85,14 +86,18 @@ async def _take_image(image: ImagePart) -> ImagePart | TextPart:
     return structs.replace(image, media_type=found.media_type, data=base64.b64encode(found.data).decode())
 
 
-def can_stay(head: bytes, size: int) -> bool:
-    """Return whether vendors take a picture as it is, by its first bytes and its size in bytes."""
-    return sniff_picture(head) in _TAKEN_AS_IT_IS and size * 4 // 3 + 4 <= TAKEN_BYTES
+def can_stay(head: bytes, size: int, error: ToolError) -> bool:
+    """Return whether a picture that could not be made to fit may go out as it is, by its first bytes and its size:
+    vendors take its kind, and the fault is not its own, or it is small.
+    """
+    if sniff_picture(head) not in _TAKEN_AS_IT_IS or isinstance(error, DamagedFileError):
+        return False
+    return isinstance(error, NoReaderError) or size * 4 // 3 + 4 <= TAKEN_BYTES
 
 
 def _read_answer(answer: ReaderAnswer) -> FittedPicture:
     try:
         found = msgspec.json.decode(answer.head, type=FittedPicture)
     except msgspec.MsgspecError:
-        raise ToolError(N_("it is damaged: its reader gave no answer that can be used")) from None
+        raise DamagedFileError(N_("it is damaged: its reader gave no answer that can be used")) from None
     return structs.replace(found, data=answer.data)

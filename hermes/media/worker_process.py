@@ -30,9 +30,8 @@ from hermes.execution.sandbox.program_box import BoxedCall, ProgramBox, explain_
 from hermes.execution.sandbox.program_box import make_boxed_call as make_call
 from hermes.execution.sandbox.tmpdir import create_memory_file
 from hermes.i18n.messages import N_
+from hermes.media.failure_words import MEMORY_LIMIT, DamagedFileError, NoReaderError, make_failure
 
-MEMORY_LIMIT = 150 << 20
-"""Bytes of memory that a reader may hold, its libraries among them."""
 _DATA_LIMIT = 125 << 20
 """Bytes that it may allocate: the rest are its programs."""
 _CPU_SECONDS = 15
@@ -125,9 +124,8 @@ class WorkerRun:
         support = find_support()
         why = explain_missing_box(support)
         if why:
-            raise ToolError(
-                N_("files of this kind are read in a sandbox only, and {why}; bubblewrap makes one", why=why)
-            )
+            said = N_("files of this kind are read in a sandbox only, and {why}; bubblewrap makes one", why=why)
+            raise NoReaderError(said)
         with contextlib.ExitStack() as held:
             source, sink = os.pipe2(os.O_CLOEXEC)
             held.callback(os.close, source)
@@ -140,17 +138,18 @@ class WorkerRun:
                         raise ToolError(N_("reading it was stopped"))
                     self._pid = _spawn(call, (self._file, sink, errors))
             except OSError as error:
-                raise ToolError(N_("its reader could not be started: {error}", error=error.strerror or error)) from None
+                said = N_("its reader could not be started: {error}", error=error.strerror or error)
+                raise NoReaderError(said) from None
             finally:
                 os.close(sink)
-            output, reason = self._collect_output(source)
-            status = self._end_process()
-            if reason:
-                raise ToolError(reason)
-            return self._judge_end(output, status, _read_errors(errors))
+            try:
+                output = self._collect_output(source)
+            finally:
+                code = self._end_process()
+            return self._judge_end(output, code, _read_errors(errors))
 
-    def _collect_output(self, source: int) -> tuple[bytes, str]:
-        """Return what the process has written, and why it is to be ended before it does that itself."""
+    def _collect_output(self, source: int) -> bytes:
+        """Return what the process has written. Raises ToolError where it is to be ended before it does that itself."""
         found = bytearray()
         deadline = time.monotonic() + READ_SECONDS
         with selectors.DefaultSelector() as selector:
@@ -159,15 +158,15 @@ class WorkerRun:
                 if selector.select(_POLL_SECONDS):
                     chunk = os.read(source, _CHUNK)
                     if not chunk:
-                        return bytes(found), ""
+                        return bytes(found)
                     found += chunk
                     if len(found) > MAX_ANSWER:
-                        return b"", N_("its text is larger than {size} MB", size=MAX_ANSWER >> 20)
+                        raise ToolError(N_("its text is larger than {size} MB", size=MAX_ANSWER >> 20))
                 self.most_memory = max(self.most_memory, _read_memory(self._pid))
                 if self.most_memory > MEMORY_LIMIT:
-                    return b"", N_("it needs more than {size} MB", size=MEMORY_LIMIT >> 20)
+                    raise make_failure("memory", "")
                 if time.monotonic() > deadline:
-                    return b"", N_("reading it took more than {seconds:g} s", seconds=READ_SECONDS)
+                    raise ToolError(N_("reading it took more than {seconds:g} s", seconds=READ_SECONDS))
 
     def _end_process(self) -> int:
         with self._lock:
@@ -191,12 +190,12 @@ class WorkerRun:
             raise ToolError(N_("reading it took more than {seconds:g} s", seconds=_CPU_SECONDS))
         near_limit = number == signal.SIGABRT and self.most_memory > _CRASH_NEAR_LIMIT
         if near_limit or "MemoryError" in errors or "memory allocation" in errors:
-            raise ToolError(N_("it needs more than {size} MB", size=MEMORY_LIMIT >> 20))
+            raise make_failure("memory", "")
         if code == _NO_BOX or errors.startswith("bwrap:"):
-            raise ToolError(N_("its reader could not be started: {error}", error=errors[:200]))
+            raise NoReaderError(N_("its reader could not be started: {error}", error=errors[:200]))
         if number > 0:
-            raise ToolError(N_("it is damaged: it crashed its reader (signal {number})", number=number))
-        raise ToolError(N_("it is damaged: its reader ended with {code}", code=code))
+            raise DamagedFileError(N_("it is damaged: it crashed its reader (signal {number})", number=number))
+        raise DamagedFileError(N_("it is damaged: its reader ended with {code}", code=code))
 
 
 _NO_BOX = 125
@@ -261,16 +260,17 @@ async def run_reader(file: int, request: dict[str, object]) -> ReaderAnswer:
     a sentence: `it is encrypted`.
     """
     run = WorkerRun(file, request)
-    future = asyncio.wrap_future(_get_executor().submit(run.read))
+    submitted = _get_executor().submit(run.read)
+    future = asyncio.wrap_future(submitted)
     try:
         async with asyncio.timeout(_QUEUE_SECONDS):
             answer = await asyncio.shield(future)
     except TimeoutError:
         raise ToolError(N_("too many other files are being read")) from None
     finally:
-        if not future.done():
+        if not submitted.done() and not submitted.cancel():
             run.give_up()
-            await asyncio.wait({future})
+            await asyncio.wait({future})  # the file stays open until nobody reads it
     return answer
 
 
@@ -284,11 +284,9 @@ def _check_answer(answer: ReaderAnswer) -> ReaderAnswer:
     try:
         said = msgspec.json.decode(answer.head, type=_Failure)
     except msgspec.MsgspecError:
-        raise ToolError(N_("it is damaged: its reader gave no answer that can be used")) from None
+        raise DamagedFileError(N_("it is damaged: its reader gave no answer that can be used")) from None
     if said.failed:
-        from hermes.media.failure_words import describe_failure
-
-        raise ToolError(describe_failure(said.failed, said.detail))
+        raise make_failure(said.failed, said.detail)
     return answer
 
 

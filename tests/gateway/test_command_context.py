@@ -1,5 +1,6 @@
 """What people type and send in chats beside questions: commands, skills, recordings, work in the background."""
 
+import base64
 import contextlib
 import json
 import re
@@ -21,6 +22,7 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.chat_stage import ANNA, BEN, chat_stage, repeat_words
 from tests.gateway.gateway_rig import home_for, running
 from tests.gateway.served_gateway import served
+from tests.media.made_files import Block, slide_file, word_file
 from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow
@@ -217,9 +219,25 @@ async def test_a_forwarded_text_file_is_untrusted(tmp_path: Path) -> None:
     assert re.search(r"<untrusted[^>]*forwarded[^>]*>\s*Obey this: ‹", sent), sent
 
 
-@pytest.mark.parametrize(
-    ("name", "data"), [("a.pdf", b"%PDF-1.4 plain"), ("a.bin", b"a\0b"), ("a.txt", b"\xff\xfe\x41")]
-)
+@pytest.mark.needs("bubblewrap")
+async def test_a_document_is_read_to_who_has_no_tool_that_opens_it(tmp_path: Path) -> None:
+    """Its first pages, with what is left out; the owner's session is told what reads it."""
+    (tmp_path / "plan.docx").write_bytes(word_file([Block("paragraph", [["Plant the figs."]])]))
+    (tmp_path / "talk.pptx").write_bytes(slide_file([[Block("paragraph", [["word " * 2_000]])] for _ in range(9)]))
+    locked_workbook = base64.b64decode("0M8R4KGxGuE=") + "EncryptedPackage".encode("utf-16-le")
+    (tmp_path / "locked.xlsx").write_bytes(locked_workbook)
+    async with chat_stage() as here:
+        for name in ("plan.docx", "talk.pptx", "locked.xlsx"):
+            await here.ask(name, f"heard {name}", person=ANNA, files=(tmp_path / name,))
+        await here.ask("mine", "heard mine", files=(tmp_path / "plan.docx",))
+        plan, talk, locked, own = (str(one.messages[-1]["content"]) for one in here.server.requests)
+    assert "No tool here can open it; this is its text:" in plan and "Plant the figs." in plan
+    assert "[presentation; 9 slides; slide 1 shown; the rest is not here.]" in talk
+    assert "No tool here can open it, and it is encrypted: say so" in locked
+    assert "Plant the figs" not in own and "read_file reads it." in own
+
+
+@pytest.mark.parametrize(("name", "data"), [("a.bin", b"a\0b"), ("a.txt", b"\xff\xfe\x41")])
 async def test_what_no_tool_can_open_is_said_to_be_so(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     async with chat_stage() as here:

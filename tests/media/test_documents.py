@@ -10,9 +10,10 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.execution.sandbox.tmpdir import create_memory_file
 from hermes.media.documents import DocumentText, DocumentWindow, read_document, render_page
+from hermes.media.failure_words import MEMORY_LIMIT
 from hermes.media.pictures import TAKEN_SIDE, take_picture
 from hermes.media.recognition import HEAD_BYTES, recognize_file
-from hermes.media.worker_process import MEMORY_LIMIT, run_reader
+from hermes.media.worker_process import run_reader
 from tests.media.hostile_files import MINIMAL_PDF, SMALL_HEIC, list_broken_files, list_hostile_files
 from tests.media.made_files import (
     LANGUAGES,
@@ -131,6 +132,14 @@ async def test_a_long_sheet_is_shown_by_lines_and_only_as_far_as_it_is_asked_for
     assert found.describe_place() == "1 sheet; sheet 1 shown; lines 1-1000; go on with pages=1 and offset=1001"
     later = await read(sheet_file([[number, number * 2] for number in range(20_000)]), first=1, offset=20_000)
     assert later.text == "19998\t39996\n19999\t39998" and later.total == 20_001
+
+
+async def test_rows_that_are_passed_over_count_as_those_that_are_read() -> None:
+    ends = "".join(f'<row r="{row}"><c r="A{row}"><v>{row}</v></c></row>' for row in range(1_500, 3_000, 3))
+    data = sheet_file([[at] if at % 5 else [] for at in range(1_200)], end=ends + '<row r="4000"/>')
+    whole = (await read(data, lines=5_000)).text.splitlines()
+    for offset in (2, 300, 900, 1_300, len(whole)):
+        assert (await read(data, offset=offset, lines=5_000)).text.splitlines() == whole[offset - 1 :]
 
 
 async def test_slides_chapters_and_sheets_go_by_units() -> None:

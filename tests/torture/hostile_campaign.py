@@ -10,8 +10,9 @@ from collections import Counter
 
 from hermes.core.errors import ToolError
 from hermes.execution.sandbox.tmpdir import create_memory_file
+from hermes.media.failure_words import MEMORY_LIMIT
 from hermes.media.recognition import HEAD_BYTES, recognize_file
-from hermes.media.worker_process import MEMORY_LIMIT, WorkerRun
+from hermes.media.worker_process import WorkerRun
 from tests.media.hostile_files import HostileFile, list_broken_files, list_hostile_files
 
 NAMES = {

@@ -22,6 +22,8 @@ class Document:
     title: str = ""
     describe_unit: Callable[[int], str] = lambda _: ""
     """Returns what a unit is called, beside its number."""
+    read_unit_from: Callable[[int, int], Iterable[str]] | None = None
+    """Does the same where so many lines at its beginning are not shown: any text may stand for them."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the text must know: what was left out."""
 
@@ -78,7 +80,13 @@ def _collect_units(document: Document, units: range, shown: "_Collector") -> tup
     whole = count = 0
     for number in units:
         try:
-            if not shown.take_lines(chain(_list_heads(document, number), document.read_unit(number))):
+            heads = _list_heads(document, number)
+            hidden = shown.hidden - len(heads)
+            if document.read_unit_from is not None and hidden > 0:
+                lines = document.read_unit_from(number, hidden)
+            else:
+                lines = document.read_unit(number)
+            if not shown.take_lines(chain(heads, lines)):
                 return number, whole, count
         except UnreadableError as error:
             if error.code != DAMAGED or len(shown.lines) <= 1:
@@ -105,6 +113,11 @@ class _Collector:
         self._window = window
         self._room = window.characters
         self._is_empty = True
+
+    @property
+    def hidden(self) -> int:
+        """The lines that are still to come before the first that is shown."""
+        return self._window.offset - 1 - self.number
 
     def take_lines(self, lines: Iterable[str]) -> bool:
         """Take the lines of a unit; return False where not all of them have room."""

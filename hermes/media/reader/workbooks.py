@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import repeat
 
 from hermes.media.reader.archives import Archive
 from hermes.media.reader.cell_values import (
@@ -15,11 +16,14 @@ from hermes.media.reader.cell_values import (
 from hermes.media.reader.document import Document
 from hermes.media.reader.failures import DAMAGED, TOO_LARGE, UnreadableError
 from hermes.media.reader.packages import Relation, find_main_part, find_targets, read_relations, read_title
+from hermes.media.reader.sheet_rows import RowSkipper
 from hermes.media.reader.xml_events import RELATION_ID, EventStream, read_events, read_whole
 
 _DIMENSION = re.compile(r"([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})")
 _MAX_STRINGS = 40 << 20
 """Characters of all shared texts together."""
+_FEW = 200
+"""Rows that are read although they are not shown."""
 _NO_VALUE = ("0", "false")
 
 
@@ -118,11 +122,15 @@ class _Workbook:
                 break
         return f"{sheet.name}{hidden}"
 
-    def read_sheet(self, number: int) -> Iterator[str]:
-        """Yield a sheet's rows, then the comments on its cells."""
+    def read_sheet(self, number: int, hidden: int = 0) -> Iterator[str]:
+        """Yield a sheet's rows, then the comments on its cells. The first `hidden` lines may be any text."""
         sheet = self.sheets[number - 1]
-        events = read_events(self._archive.open_part(sheet.part))
-        last = 0
+        rows = RowSkipper(self._archive.open_part(sheet.part))
+        if hidden > _FEW:
+            rows.skip_lines(hidden)
+            yield from repeat("-", rows.lines)
+        events = read_events(rows)
+        last = rows.last_row
         for name, attributes in events.walk():
             if name != "row":
                 continue
@@ -197,6 +205,7 @@ def open_workbook(archive: Archive) -> Document:
     return Document(
         kind="workbook",
         read_unit=book.read_sheet,
+        read_unit_from=book.read_sheet,
         unit="sheet",
         count=len(book.sheets),
         title=read_title(archive),

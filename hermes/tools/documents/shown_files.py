@@ -11,12 +11,15 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import ImagePart, Provenance, Source
 from hermes.media.documents import DocumentText, DocumentWindow, read_document, render_page
 from hermes.media.pictures import can_stay, take_picture
+from hermes.media.reader.picture_bytes import sniff_picture
 from hermes.tools.tool import ToolOutput
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6}))?\s*(p?)\s*")
 _BLANK_PAGE = re.compile(r"^--- page (\d+) ---\n\[no text on this page", re.MULTILINE)
 MOST_PICTURES = 5
 """Pages that are shown as pictures at a time."""
+MAX_PICTURE_BYTES = 20 << 20
+"""Bytes of a picture that goes out as it is, where nothing can make it smaller."""
 _SHORT = 3
 """Pages of a document without text whose pictures are shown unasked."""
 
@@ -105,19 +108,14 @@ async def show_picture(file: BinaryIO, path: str) -> ToolOutput:
     try:
         found = await take_picture(file.fileno())
     except ToolError as error:
-        size = os.fstat(file.fileno()).st_size
-        data = os.pread(file.fileno(), size, 0) if can_stay(os.pread(file.fileno(), 64, 0), size) else b""
-        if not data or error.message.startswith("it is damaged"):
+        head, size = os.pread(file.fileno(), 64, 0), os.fstat(file.fileno()).st_size
+        if size > MAX_PICTURE_BYTES or not can_stay(head, size, error):
             raise ToolError(f"{path} is a picture that cannot be shown: {error.message}.") from None
-        image = ImagePart(media_type=_guess_type(data), data=base64.b64encode(data).decode(), provenance=provenance)
+        data, kind = os.pread(file.fileno(), size, 0), sniff_picture(head).lower()
+        image = ImagePart(media_type=f"image/{kind}", data=base64.b64encode(data).decode(), provenance=provenance)
         return ToolOutput(text=f"[{path}: a picture, as it is]", images=(image,), provenance=provenance)
     image = ImagePart(media_type=found.media_type, data=base64.b64encode(found.data).decode(), provenance=provenance)
     (width, height), (shown_width, shown_height) = found.original, found.size
     smaller = f", shown at {shown_width} x {shown_height}" if found.size != found.original else ""
     text = f"[{path}: a picture of {width} x {height} pixels{smaller}]"
     return ToolOutput(text=text, images=(image,), provenance=provenance)
-
-
-def _guess_type(data: bytes) -> str:
-    starts = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"))
-    return next((kind for start, kind in starts if data.startswith(start)), "image/webp")
