@@ -136,9 +136,9 @@ class SpeechService:
                 N_("stt.format names {name}, which is not known.", name=repr(wanted)),
                 N_("Possible: {names}.", names=", ".join(_FORMATS)),
             )
-        if wanted or record is None:
+        if record is None:
             return wanted not in ("", found)
-        if found not in record.formats or size > record.limit:
+        if wanted not in ("", found) or found not in record.formats or size > record.limit:
             return True
         return size > _COMFORTABLE and self.can_convert
 

@@ -21,7 +21,7 @@ _MOST_BYTES = 350_000_000
 _SPEECH = ("-ac", "1", "-ar", "16000")
 _TARGETS = {
     # What is heard by a machine: one channel, 16 kHz, which is what models work with.
-    "ogg": ("-c:a", "libopus", "-b:a", "24k", "-application", "voip", *_SPEECH, "-f", "ogg"),
+    "ogg": ("-c:a", "libopus", "-b:a", "24k", "-compression_level", "3", "-application", "voip", *_SPEECH, "-f", "ogg"),
     "wav": ("-c:a", "pcm_s16le", *_SPEECH, "-f", "wav"),
     "mp3": ("-c:a", "libmp3lame", "-b:a", "48k", *_SPEECH, "-f", "mp3"),
     # What is heard by people: Opus at its full rate, as platforms record their own voice messages.
