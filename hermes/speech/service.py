@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _COMFORTABLE = 8_000_000
 """Bytes above which a recording is made smaller before it is sent, where it can be: it stands in memory meanwhile."""
 _MAX_TRANSCRIPT = 200_000
-_AT_ONCE = 2
-"""Recordings that are worked on at once."""
+_AT_ONCE = 8
+"""Recordings that are worked on at once, most of them by servers."""
 _ESPEAK_WORDS = 165
 """Words a minute of espeak-ng at its usual speed, about those of a person."""
 _FORMATS = ("wav", "ogg", "mp3")
