@@ -9,6 +9,9 @@
 # make file-kills     2,000 kills, stops and time-outs while files are written and searched (20 minutes; COUNT=500 of each)
 # make edits          5,000 edits with small faults (quotes, blanks, indentation, line ends): no other byte changes (COUNT=500 SEED=7)
 # make streams        1,100 answers in the form of every vendor, 50 of them cut and ended at every byte (5 minutes; ONLY=word EVERY=7)
+# make documents      300 documents of 15 kinds, in English, Chinese and Arabic, against the words they were made of (needs chromium and
+#                     LibreOffice; 3 minutes; COUNT=45 SEED=7)
+# make hostile-files  400 hostile and broken files through the readers of documents and pictures (1 minute; COUNT=100 SEED=7)
 # make globs          5,000 globs of search_files against ripgrep's own (needs ripgrep; 9 minutes; COUNT=500 SEED=7)
 # make code-kills     1,000 kill -9 at random calls of code that runs: it goes on there, its output is that of the undisturbed run, and
 #                     each effect is there once (25 minutes; COUNT=100 SEED=7)
@@ -72,6 +75,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-dep
   code-kills code-upgrade code-bench plugin-bench \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends acp load screens shape lint types contracts deps lock clean \
+  documents hostile-files \
   wheel install-check image units release-notes sign-ins mcp-conformance mcp-servers browser-kills
 
 run: $(VENV)/run.stamp
@@ -125,6 +129,12 @@ faults: $(VENV)/dev.stamp
 
 search-oracle: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.search_oracle --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
+
+documents: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.document_campaign --count $(or $(COUNT),300) --seed $(or $(SEED),0)
+
+hostile-files: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.torture.hostile_campaign --count $(or $(COUNT),400) --seed $(or $(SEED),0)
 
 templates: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.torture.template_campaign --only "$(ONLY)"

@@ -25,6 +25,7 @@ _KINDS = {
     "execute_code": "execute",
     "web_search": "fetch",
     "web_extract": "fetch",
+    "browser_navigate": "fetch",
     "todo": "think",
 }
 _COMMAND_TOOL = "terminal"

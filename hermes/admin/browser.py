@@ -11,7 +11,7 @@ from hermes.browser.profile import BrowserProfileFolder
 from hermes.browser.programs import INSTALL_HINT, choose_program
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
-from hermes.config.settings import BrowserProfile
+from hermes.config.tool_settings import BrowserProfile
 from hermes.core.errors import BrowserError
 from hermes.execution.sandbox.probe import SandboxProbe
 from hermes.execution.sandbox.program_box import explain_missing_box

@@ -72,7 +72,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
     about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ, home)]
-    about += [*_check_speech(environ, home), *await _check_browser(environ, home)]
+    about += [*_check_speech(environ, home), *await _check_browser(environ, home), *await _check_readers()]
     if not home.root.is_dir():
         return [_check_missing_home(home, fix=fix), *about]
     can_fix = fix and home.is_writable
@@ -193,6 +193,30 @@ async def _check_browser(environ: Mapping[str, str], home: HermesHome) -> list[D
     if not state.problem:
         return [DoctorCheck(name="browser", state=OK, said=N_("The agent can use {path}.", path=state.program))]
     return [DoctorCheck(name="browser", state=WARNING, said=state.problem, advice=state.advice)]
+
+
+async def _check_readers() -> list[DoctorCheck]:
+    """Check whether documents and pictures can be read: in a sandbox only, and with the extras that bring libraries."""
+    from hermes.admin.update import describe_extra_command
+    from hermes.execution.sandbox.program_box import explain_missing_box
+    from hermes.media.extras import EXTRAS, list_unread_kinds
+    from hermes.media.worker_process import find_support
+
+    if why := explain_missing_box(await asyncio.to_thread(find_support)):
+        said = N_("Documents are not read, and pictures are not made smaller: {why}.", why=why)
+        advice = N_("Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`).")
+        return [DoctorCheck(name="documents", state=WARNING, said=said, advice=advice)]
+    checks: list[DoctorCheck] = []
+    for extra in EXTRAS:
+        missing = list_unread_kinds(extra)
+        if missing:
+            said = N_("Files of these kinds are not read: {kinds}.", kinds=", ".join(missing))
+            advice = N_("What reads them: {command}", command=describe_extra_command(extra))
+            checks.append(DoctorCheck(name=extra, state=OK, said=said, advice=advice))
+    if not checks:
+        said = N_("Documents and pictures of every kind are read.")
+        checks.append(DoctorCheck(name="documents", state=OK, said=said))
+    return checks
 
 
 def _is_python_chosen(home: HermesHome) -> bool:

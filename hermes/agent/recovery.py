@@ -408,6 +408,12 @@ RECOVERY_RULES: tuple[RecoveryRule, ...] = (
     RecoveryRule("shrink_pictures", UNLIMITED, _has_kind(FailureKind.IMAGE_TOO_LARGE), _shrink_pictures),
     RecoveryRule("results_as_text", 1, _has_kind(FailureKind.TOOL_CONTENT), _make_rewrite(Rewrite.TEXT_RESULTS)),
     RecoveryRule(
+        "name_pictures",
+        1,
+        _has_kind(FailureKind.IMAGES_UNSUPPORTED, FailureKind.TOOL_CONTENT),
+        _make_rewrite(Rewrite.NO_IMAGES),
+    ),
+    RecoveryRule(
         "strip_reasoning",
         1,
         _has_kind(FailureKind.THINKING_SIGNATURE, FailureKind.ENCRYPTED_CONTENT),

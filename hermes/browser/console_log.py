@@ -26,9 +26,7 @@ class ConsoleLog:
     def __init__(self) -> None:
         self.messages: deque[ConsoleMessage] = deque(maxlen=MAX_MESSAGES)
         self.dropped = 0
-        self.errors = 0
-        """How many errors there were, since the tab began."""
-        self.total = 0
+        self._errors = 0
 
     def take_event(self, method: str, params: Raw) -> None:
         """Take an event of the page's session, or of one of its frames."""
@@ -42,16 +40,21 @@ class ConsoleLog:
             self._add("error", said or details.text)
         elif method == "Log.entryAdded":
             entry = msgspec.json.decode(params, type=LogEntryAdded).entry
-            self._add(entry.level, f"{entry.text} {entry.url}".strip())
+            if not entry.url.endswith("/favicon.ico"):  # the browser asks for it, the page does not
+                self._add(entry.level, f"{entry.text} {entry.url}".strip())
 
     def clear(self) -> None:
         """Forget the messages."""
         self.messages.clear()
         self.dropped = 0
 
+    def take_errors(self) -> int:
+        """Return how many errors there were since this was asked last."""
+        count, self._errors = self._errors, 0
+        return count
+
     def _add(self, level: str, text: str) -> None:
-        self.total += 1
-        self.errors += level in ("error", "assert")
+        self._errors += level in ("error", "assert")
         self.dropped += len(self.messages) == MAX_MESSAGES
         self.messages.append(ConsoleMessage(level, to_one_line(text[: 4 * MAX_MESSAGE], MAX_MESSAGE)))
 

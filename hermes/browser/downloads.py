@@ -1,7 +1,9 @@
 """Files that pages download: into one folder, under names that are made safe, never larger than a limit."""
 
-import asyncio
+import errno
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,7 +35,7 @@ class Download(Struct):
             case "done":
                 return f"downloaded {self.name} ({self.size} bytes): {self.path}"
             case "refused":
-                return f"the download of {self.name} was refused: downloads have no folder here, or are too many"
+                return f"the download of {self.name} was refused: there is no folder for it, or there are too many"
             case "stopped":
                 return f"the download of {self.name} was stopped"
         return f"{self.name} is being downloaded"
@@ -49,6 +51,7 @@ class Downloads:
         self._connection = connection
         self._folder = folder
         self._by_id: dict[str, Download] = {}
+        self._news: dict[int, Download] = {}
         self.version = 0
         """Grows with every change."""
 
@@ -58,6 +61,15 @@ class Downloads:
         if self._folder is None:
             return {"behavior": "deny", "eventsEnabled": True}
         return {"behavior": "allowAndName", "downloadPath": str(self._folder), "eventsEnabled": True}
+
+    def take_news(self) -> list[Download]:
+        """Return the downloads that have begun or ended since this was asked last."""
+        news, self._news = [*self._news.values()], {}
+        return news
+
+    def _tell(self, download: Download) -> None:
+        self._news[id(download)] = download
+        self.version += 1
 
     @property
     def all(self) -> list[Download]:
@@ -82,8 +94,9 @@ class Downloads:
             self._stop(began.guid)
             return
         name = make_safe_name(began.suggested_filename)
-        self._by_id[began.guid] = Download(name, began.url[:500], "refused" if refused else "running")
-        self.version += 1
+        download = Download(name, began.url[:500], "refused" if refused else "running")
+        self._by_id[began.guid] = download
+        self._tell(download)
         if refused:
             self._stop(began.guid)
 
@@ -94,10 +107,10 @@ class Downloads:
         download.size = int(progress.received_bytes)
         if progress.state == "canceled":
             download.state = "stopped"
-            self.version += 1
+            self._tell(download)
         elif progress.state == "completed" and self._folder is not None:
             self._keep(download, self._folder / progress.guid, self._folder)
-            self.version += 1
+            self._tell(download)
         elif max(progress.received_bytes, progress.total_bytes) > MAX_BYTES:
             self._stop(progress.guid)
 
@@ -112,12 +125,24 @@ class Downloads:
             *(f"{stem or suffix} ({number}){dot if stem else ''}{suffix if stem else ''}" for number in range(1, 1000)),
         )
         try:
-            stored.chmod(0o600)
+            _protect_file(stored)
             target = next(path for name in names if not (path := folder / name).exists())
             stored.rename(target)
         except (OSError, StopIteration):
-            target = stored
+            download.state = "refused"
+            return
         download.path, download.state = str(target), "done"
+
+
+def _protect_file(path: Path) -> None:
+    """Take the right to be run from a file. Raises OSError for what is no plain file: the browser made it."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)
 
 
 def make_safe_name(suggested: str) -> str:
@@ -127,10 +152,3 @@ def make_safe_name(suggested: str) -> str:
     if len(name) > _MAX_NAME:
         name = stem[: _MAX_NAME - len(suffix) - 1] + dot + suffix if 0 < len(suffix) < 20 else name[:_MAX_NAME]
     return name or "download"
-
-
-async def wait_for_downloads(downloads: Downloads, seconds: float) -> None:
-    """Wait a little until none goes on."""
-    end = asyncio.get_running_loop().time() + seconds
-    while downloads.is_running and asyncio.get_running_loop().time() < end:
-        await asyncio.sleep(0.05)

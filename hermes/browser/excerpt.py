@@ -1,16 +1,19 @@
 """Which lines of a page are told: never more than a limit, first what a person has in view, and only what is new."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from hermes.browser.outline import Line, LineKind, NodeId
 
-MAX_CHARACTERS = 6_000
-"""The characters of the lines of one result."""
+MAX_CHARACTERS = 5_400
+"""The characters of the lines of one result, besides its head and notes."""
 _SOFT_CHARACTERS = 3_000
 """The characters up to which what is out of view is told, too."""
 _MAX_HEADINGS = 1_000
+_NOTE_RESERVE = 300
+"""The characters kept free for the note at the end."""
 _MAX_GONE = 30
 _MAX_DEPTH = 8
 
@@ -35,28 +38,40 @@ def choose_lines(lines: Sequence[Line], *, limit: int = MAX_CHARACTERS) -> Excer
     """Return the lines that fit: dialogs and what is in view, then headings, then the rest in its order, as far as
     that is little.
     """
-    sizes = [len(line.text) + min(line.depth, _MAX_DEPTH) + 1 for line in lines]
-    if sum(sizes) <= _SOFT_CHARACTERS:
+    sizes = [_measure(line) for line in lines]
+    if sum(sizes) <= min(_SOFT_CHARACTERS, limit):
         return Excerpt(render_lines(lines), {line.node for line in lines})
-    chosen: set[int] = set()
-    room = limit - 300
+    choice = _Choice(sizes, limit - _NOTE_RESERVE)
+    choice.add_all((n for n, line in enumerate(lines) if line.kind is LineKind.MODAL), choice.room)
+    choice.add_all((n for n, line in enumerate(lines) if line.is_in_view), choice.room)
+    choice.add_all((n for n, line in enumerate(lines) if line.kind is LineKind.HEADING), _MAX_HEADINGS)
+    choice.add_all(_after_view(lines), _SOFT_CHARACTERS - choice.used)
+    return _render_chosen(lines, choice.chosen, limit)
 
-    def choose(numbers: Iterable[int], most: int) -> int:
-        left = most
+
+class _Choice:
+    """The lines that were chosen, by their numbers, and the room that is left for more."""
+
+    def __init__(self, sizes: Sequence[int], room: int) -> None:
+        self._sizes = sizes
+        self.room = room
+        self.used = 0
+        self.chosen: set[int] = set()
+
+    def add_all(self, numbers: Iterable[int], most: int) -> None:
+        """Choose these, as many as fit into the room and into so many characters."""
+        left = min(most, self.room)
         for number in numbers:
-            if number not in chosen and sizes[number] <= left:
-                chosen.add(number)
-                left -= sizes[number]
-        return most - left
+            size = self._sizes[number]
+            if number not in self.chosen and size <= left:
+                self.chosen.add(number)
+                left -= size
+                self.room -= size
+                self.used += size
 
-    room -= choose((n for n, line in enumerate(lines) if line.kind is LineKind.MODAL), room)
-    room -= choose((n for n, line in enumerate(lines) if line.is_in_view), room)
-    headings = (n for n, line in enumerate(lines) if line.kind is LineKind.HEADING)
-    room -= choose(headings, min(room, _MAX_HEADINGS))
-    used = limit - 300 - room
-    if used < _SOFT_CHARACTERS:
-        choose(_after_view(lines), _SOFT_CHARACTERS - used)
-    return _render_chosen(lines, chosen)
+
+def _measure(line: Line) -> int:
+    return len(line.text) + min(line.depth, _MAX_DEPTH) + 1
 
 
 def _after_view(lines: Sequence[Line]) -> Iterable[int]:
@@ -66,23 +81,26 @@ def _after_view(lines: Sequence[Line]) -> Iterable[int]:
     yield from range(last + 1)
 
 
-def _render_chosen(lines: Sequence[Line], chosen: set[int]) -> Excerpt:
+def _render_chosen(lines: Sequence[Line], chosen: set[int], limit: int) -> Excerpt:
     """Return chosen lines, with what was left out by counts where it was, and how to get it at the end."""
     parts: list[str] = []
     skipped: list[Line] = []
-    all_skipped: list[Line] = []
+    room = limit - _NOTE_RESERVE - sum(_measure(lines[number]) for number in chosen)
     for number, line in enumerate(lines):
-        if number in chosen:
-            if skipped:
-                parts.append(f"… {_count(skipped)}")
-                skipped = []
-            parts.append(_render_line(line))
-        else:
+        if number not in chosen:
             skipped.append(line)
-            all_skipped.append(line)
-    if all_skipped:
+            continue
+        if skipped:
+            gap = f"… {_count(skipped)}"
+            if len(gap) < room:
+                parts.append(gap)
+                room -= len(gap) + 1
+            skipped = []
+        parts.append(_render_line(line))
+    left_out = [line for number, line in enumerate(lines) if number not in chosen]
+    if left_out:
         how = 'browser_scroll, browser_snapshot(find="words") or browser_snapshot(full=true)'
-        parts.append(f"… {_count(skipped or all_skipped)}{'' if skipped else ' in all'} left out: {how}")
+        parts.append(f"… {_count(left_out)} left out in all: {how}")
     return Excerpt("\n".join(parts), {lines[number].node for number in chosen})
 
 
@@ -93,33 +111,43 @@ def _count(lines: Sequence[Line]) -> str:
 
 
 def find_lines(lines: Sequence[Line], words: str, *, limit: int = MAX_CHARACTERS) -> Excerpt:
-    """Return the lines that hold all of the words, whatever their case, with the heads of the parts they are in."""
-    wanted = words.casefold().split()
+    """Return the lines that hold a phrase, or else all of its words, whatever their case, with the heads of the parts
+    they are in.
+    """
+    phrase = " ".join(words.casefold().split())
+    is_whole = any(phrase in line.text.casefold() for line in lines)
+    wanted = [phrase] if is_whole else phrase.split()
     heads: list[Line] = []
-    chosen: list[Line] = []
-    hits = 0
+    chosen: dict[NodeId, Line] = {}
+    hits = missed = 0
     left = limit - 200
-    seen: set[int] = set()
     for line in lines:
-        while heads and heads[-1].depth >= line.depth and not heads[-1].kind == LineKind.HEADING:
-            heads.pop()
-        if line.kind is LineKind.HEADING:
-            heads = [one for one in heads if one.kind is not LineKind.HEADING]
+        _leave_parts(heads, line)
         text = line.text.casefold()
         if all(word in text for word in wanted):
             hits += 1
-            group = [one for one in (*heads, line) if id(one) not in seen]
-            size = sum(len(_render_line(one)) + 1 for one in group)
+            group = {one.node: one for one in (*heads, line) if one.node not in chosen}
+            size = sum(map(_measure, group.values()))
             if size <= left:
                 left -= size
-                chosen += group
-                seen.update(map(id, group))
-        if line.kind in (LineKind.CONTAINER, LineKind.MODAL, LineKind.HEADING):
+                chosen |= group
+            else:
+                missed += 1
+        if line.kind in _HEADS:
             heads.append(line)
     if not hits:
         return Excerpt(f"No line has {words[:100]!r}; {_count(lines)} on the page.", set())
-    note = "" if hits <= len(chosen) else f"\n… {hits} lines match, as many as fit are shown: use more words"
-    return Excerpt(render_lines(chosen) + note, {line.node for line in chosen})
+    note = f"\n… {missed} of {hits} lines that match do not fit: use more words" if missed else ""
+    return Excerpt(render_lines(chosen.values()) + note, {*chosen})
+
+
+_HEADS = (LineKind.CONTAINER, LineKind.MODAL, LineKind.HEADING)
+
+
+def _leave_parts(heads: list[Line], line: Line) -> None:
+    """Take away the heads of parts that a line is no longer in; a heading ends what stands under the one before."""
+    is_heading = line.kind is LineKind.HEADING
+    heads[:] = [one for one in heads if (not is_heading if one.kind is LineKind.HEADING else one.depth < line.depth)]
 
 
 def page_through(lines: Sequence[Line], page: int, *, limit: int = MAX_CHARACTERS) -> Excerpt:
@@ -154,26 +182,30 @@ def describe_changes(
     lines: Sequence[Line], seen: Seen, *, scrolled: bool, limit: int = MAX_CHARACTERS
 ) -> Excerpt | None:
     """Return what is other than it was: new and changed lines, and what is gone; with `scrolled` also what has come
-    into view and was not shown before. None where so much has changed that the page is shown anew.
+    into view and was not shown before. None where so much has changed that all of the page is to be shown.
     """
-    fresh = [line for line in lines if seen.texts.get(line.node) != line.text]
-    if scrolled:
-        new = {line.node for line in fresh}
-        came = (line for line in lines if line.is_in_view and line.node not in seen.shown and line.node not in new)
-        order = {line.node: number for number, line in enumerate(lines)}
-        fresh = sorted([*fresh, *came], key=lambda line: order[line.node])
     now = {line.node for line in lines}
     gone = [node for node in seen.texts if node not in now]
-    if not fresh and not gone:
-        return Excerpt("", set())
-    total = sum(len(line.text) + 1 for line in lines)
-    size = sum(len(line.text) + 3 for line in fresh)
-    if (size > 0.7 * total and len(lines) > 5 and not scrolled) or (size > limit and not scrolled):
+    told = [line for line in lines if seen.texts.get(line.node) != line.text or (scrolled and _has_come(line, seen))]
+    if not scrolled and _is_mostly_new(lines, told, limit):
         return None
-    marked = [_mark_line(line, seen.texts) for line in fresh]
-    chosen = choose_lines(marked, limit=limit - 200)
+    chosen = choose_lines([_mark_line(line, seen.texts) for line in told], limit=limit - 400)
     notes = _describe_gone(gone, seen, lines)
     return Excerpt("\n".join(filter(None, (chosen.text, notes))), chosen.shown)
+
+
+_MOST_CHANGED = 0.7
+"""The part of a page that may have changed before all of it is shown."""
+
+
+def _is_mostly_new(lines: Sequence[Line], changed: Sequence[Line], limit: int) -> bool:
+    size = sum(map(_measure, changed))
+    return size > limit or (size > _MOST_CHANGED * sum(map(_measure, lines)) and len(lines) > 5)
+
+
+def _has_come(line: Line, seen: Seen) -> bool:
+    """Return whether a line is in view that was never shown."""
+    return line.is_in_view and line.node not in seen.shown
 
 
 def _mark_line(line: Line, texts: Mapping[NodeId, str]) -> Line:
@@ -186,10 +218,12 @@ def _describe_gone(gone: Sequence[NodeId], seen: Seen, lines: Sequence[Line]) ->
     """Return the lines that were shown and are gone: a few as they were, more by their number."""
     still = {line.text for line in lines}
     texts = [seen.texts[node] for node in gone if node in seen.shown and seen.texts[node] not in still]
-    if not texts:
-        return ""
     if len(texts) <= 3 and sum(map(len, texts)) < 200:
         return "\n".join(f"- {text}" for text in texts)
-    refs = [word for text in texts for word in text.split() if word[:1] == "e" and word[1:].isdigit()]
-    named = f" ({' '.join(refs[:_MAX_GONE])}{' …' if len(refs) > _MAX_GONE else ''})" if refs else ""
-    return f"- {len(texts)} lines are gone{named}"
+    refs = _REF.findall("\n".join(texts))
+    if not refs:
+        return f"- {len(texts)} lines are gone"
+    return f"- {len(texts)} lines are gone ({' '.join(refs[:_MAX_GONE])}{' …' if len(refs) > _MAX_GONE else ''})"
+
+
+_REF = re.compile(r"(?:^|(?<=\s))e\d+(?=\s)", re.MULTILINE)

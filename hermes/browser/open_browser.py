@@ -1,6 +1,8 @@
 """A running browser as one session uses it: its tabs, of which one is the current one, and its downloads."""
 
 import asyncio
+import logging
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Protocol
 
@@ -9,21 +11,25 @@ from msgspec import Raw, Struct
 
 from hermes.browser.cdp import CdpConnection
 from hermes.browser.downloads import Downloads
-from hermes.browser.protocol import AttachedToTarget, CreatedTarget, DetachedFromTarget, TargetInfo
+from hermes.browser.protocol import AttachedToTarget, CreatedTarget, DetachedFromTarget
 from hermes.browser.refs import RefTable
-from hermes.browser.tab import AUTO_ATTACH, Tab
+from hermes.browser.tab import AUTO_ATTACH, START_SECONDS, Tab
 from hermes.browser.target_session import TargetSession
-from hermes.core.errors import BrowserError
+from hermes.core.errors import BrowserError, BrowserGoneError
+from hermes.util.cancellation import cancel_tasks
 
 MAX_TABS = 12
 _WORKERS = frozenset({"worker", "shared_worker", "service_worker"})
-_START_SECONDS = 20.0
 _TAB_FILTER = [
     {"type": "browser", "exclude": True},
     {"type": "tab", "exclude": True},
     {"type": "background_page", "exclude": True},
     {},
 ]
+_LOG = logging.getLogger(__name__)
+_END_SECONDS = 5.0
+_MOST_REFUSED = 40
+"""After so many refused tabs the process of the page that opens them is ended: its script cannot be in every case."""
 
 
 class TargetGuard(Protocol):
@@ -72,8 +78,8 @@ class OpenBrowser:
         self._by_session: dict[str, Tab] = {}
         self._current = 0
         self._last_number = 0
+        self._starting: set[asyncio.Task[None]] = set()
         self._new_tab = asyncio.Event()
-        self._interrupted_openers: set[str] = set()
 
     async def start(self) -> None:
         """Attach to the pages that there are, and to all that will be. Raises BrowserError."""
@@ -81,8 +87,9 @@ class OpenBrowser:
         await self.connection.call("Browser.setDownloadBehavior", self.downloads.settings)
         await self.connection.call("Target.setAutoAttach", {**AUTO_ATTACH, "filter": _TAB_FILTER})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let all that waits for a page end."""
+        await cancel_tasks(self._starting)
         for tab in [*self.tabs.values()]:
             self._drop_tab(tab)
 
@@ -92,7 +99,7 @@ class OpenBrowser:
         if tab is None or tab.is_crashed:
             kept = next((one for one in reversed(self.tabs.values()) if not one.is_crashed), None)
             tab = kept if kept is not None and tab is None else await self.open_tab()
-        return self._select(tab)
+        return await self._select(tab)
 
     def find_tab(self, number: int) -> Tab:
         """Return a tab by its number. Raises BrowserError where there is none."""
@@ -108,7 +115,7 @@ class OpenBrowser:
 
     async def switch_tab(self, number: int) -> Tab:
         """Look at another tab, and return it."""
-        tab = self._select(self.find_tab(number))
+        tab = await self._select(self.find_tab(number))
         tab.session.post("Page.bringToFront")
         return tab
 
@@ -119,11 +126,14 @@ class OpenBrowser:
         if len(self.tabs) >= self._options.max_tabs:
             raise BrowserError(f"{len(self.tabs)} tabs are open, and no more may be.", "Close one by browser_tabs.")
         made = await self.connection.call_for(CreatedTarget, "Target.createTarget", {"url": "about:blank"})
-        async with asyncio.timeout(_START_SECONDS):
-            while made.target_id not in self._by_target:
-                self._new_tab.clear()
-                await self._new_tab.wait()
-        return self._select(self._by_target[made.target_id])
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while made.target_id not in self._by_target:
+                    self._new_tab.clear()
+                    await self._new_tab.wait()
+        except TimeoutError:
+            raise BrowserError("The browser has not opened a tab in time.") from None
+        return await self._select(self._by_target[made.target_id])
 
     async def close_tab(self, number: int) -> None:
         """Close a tab, whatever its page says to that."""
@@ -131,8 +141,10 @@ class OpenBrowser:
         self._drop_tab(tab)
         await self.connection.call("Target.closeTarget", {"targetId": tab.main_frame}, timeout=5.0)
 
-    def _select(self, tab: Tab) -> Tab:
+    async def _select(self, tab: Tab) -> Tab:
+        """Look at a tab, once its events come."""
         self._current = tab.number
+        await tab.is_ready.wait()
         return tab
 
     def _drop_tab(self, tab: Tab) -> None:
@@ -152,6 +164,12 @@ class OpenBrowser:
             self._take_detached(msgspec.json.decode(params, type=DetachedFromTarget).session_id)
         else:
             self.downloads.take_event(method, params)
+            self._wake_tabs()
+
+    def _wake_tabs(self) -> None:
+        """Have what is waited for looked at again, since something has changed that is of no one tab."""
+        for tab in self.tabs.values():
+            tab.activity.wake()
 
     def _take_attached(self, attached: AttachedToTarget, owner: Tab | None) -> None:
         target = attached.target_info
@@ -170,7 +188,7 @@ class OpenBrowser:
 
     def _take_page(self, session: TargetSession) -> None:
         if len(self.tabs) >= self._options.max_tabs:
-            self._refuse_popup(session.target)
+            self._refuse_popup(session)
             return
         self._last_number += 1
         tab = Tab(self._last_number, session, self.refs, self._take_event)
@@ -178,18 +196,25 @@ class OpenBrowser:
         self._by_session[session.session_id] = tab
         tab.prepare_page()
         self._begin(session, tab)
+        self._start_task(self._read_document(tab))
         if not self._current:
             self._current = tab.number
         self._new_tab.set()
+        self._wake_tabs()
 
-    def _refuse_popup(self, target: TargetInfo) -> None:
-        """Close a tab beyond the limit before anything in it runs, and end the script that opens one after another."""
+    def _refuse_popup(self, session: TargetSession) -> None:
+        """Close a tab beyond the limit before anything in it runs, and end a page that opens one after another."""
         self.refused_popups += 1
-        self.connection.post("Target.closeTarget", {"targetId": target.target_id})
-        opener = self._by_target.get(target.opener_id)
-        if opener is not None and target.opener_id not in self._interrupted_openers:
-            self._interrupted_openers.add(target.opener_id)
-            opener.session.post("Runtime.terminateExecution")
+        self._wake_tabs()
+        self._start_task(self._end_target(session))
+        opener_id = session.target.opener_id
+        opener = self._by_target.get(opener_id)
+        if opener is None:
+            return
+        opener.refused_popups += 1
+        if opener.refused_popups == _MOST_REFUSED:
+            opener.crash_reason = f"it opened more than {_MOST_REFUSED} tabs at once, and was ended"
+            opener.session.post("Page.crash")
 
     def _take_detached(self, session_id: str) -> None:
         if self._options.guard is not None:
@@ -213,3 +238,31 @@ class OpenBrowser:
             session.post("Runtime.runIfWaitingForDebugger")
         else:
             self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
+
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work, name="a browser's target")
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _end_target(self, session: TargetSession) -> None:
+        """Close a target that must not run. Its opener's process may stand still until it is let run, so it is: without
+        a network, and on its way out.
+        """
+        try:
+            await session.call("Network.enable", seconds=_END_SECONDS)
+            await session.call("Network.setBlockedURLs", {"urls": ["*"]}, seconds=_END_SECONDS)
+            await session.call("Runtime.runIfWaitingForDebugger", seconds=_END_SECONDS)
+        except BrowserError as error:
+            _LOG.debug("a target of a browser has ended by itself: %s", error)
+        self.connection.post("Target.closeTarget", {"targetId": session.target.target_id})
+
+    async def _read_document(self, tab: Tab) -> None:
+        """Learn what a new tab shows; one that does not answer is closed."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await tab.read_first_document()
+        except BrowserGoneError:
+            return
+        except (BrowserError, TimeoutError) as error:
+            _LOG.warning("a tab of a browser does not answer and is closed: %s", error)
+            await self._end_target(tab.session)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from hermes.browser.page_facts import DocumentFacts, NodeFacts, is_secret_field
+from hermes.browser.page_facts import Box, DocumentFacts, NodeFacts, is_secret_field
 from hermes.browser.protocol import AxNode
 from hermes.browser.roles import COMPOSITE_ROLES, CONTAINER_WORDS, INTERACTIVE_WORDS, NAMED_CONTAINERS, VALUE_ROLES
 from hermes.browser.tab import VIEWPORT
@@ -17,6 +17,10 @@ MAX_NAME = 100
 MAX_TEXT = 1_000
 MAX_VALUE = 200
 _MAX_LINE = 240
+_MAX_ACTIONS = 90
+"""The characters of a line after which the next element begins another one: lines are told again as a whole."""
+_SMALL_WORDS = frozenset({"link", "button", "tab", "menuitem", "option", "clickable"})
+"""Elements that may follow each other on a line."""
 _MAX_OPTIONS = 12
 _MAX_DEPTH = 12
 _LARGE_AREA = VIEWPORT[0] * VIEWPORT[1] / 3
@@ -140,12 +144,12 @@ _QUIET, _IN_ROW = 1, 2
 _TEXT_ROLES = frozenset({"StaticText"})
 _SKIPPED_ROLES = frozenset({"InlineTextBox", "LineBreak", "ListMarker"})
 _CELL_ROLES = frozenset({"cell", "gridcell", "columnheader", "rowheader"})
-_NO_FILE = ": No file chosen"
-_NO_VALUE = frozenset({"button", "checkbox", "radio", "switch"})
+_NO_FILE_VALUE = "No file chosen"
+_NO_FILE = f": {_NO_FILE_VALUE}"
+_NO_VALUE = frozenset({"editor", "button", "checkbox", "radio", "switch"})
 _STATE_WORDS = {
     "checked": "checked",
     "disabled": "disabled",
-    "focused": "focused",
     "pressed": "pressed",
     "readonly": "readonly",
     "required": "required",
@@ -176,11 +180,7 @@ class _DocumentWriter:
         self._write_hidden_files(depth)
 
     def _push_children(self, node: AxNode, depth: int, mode: int) -> None:
-        nodes = self._tree.nodes
-        for child_id in reversed(node.child_ids):
-            child = nodes.get(child_id)
-            if child is not None:
-                self._stack.append((_ENTER, child, depth, mode))
+        self._stack += [(_ENTER, child, depth, mode) for child in self._list_children(node)]
 
     def _enter(self, node: AxNode, depth: int, mode: int) -> None:
         role = node.role_name
@@ -199,7 +199,7 @@ class _DocumentWriter:
             self._enter_line(node, facts, depth, mode)
         elif role in _CELL_ROLES:
             self._enter_cell(node, facts, depth, mode)
-        elif role in ("image", "graphics-symbol", "img"):
+        elif role in ("image", "graphics-symbol"):
             self._enter_image(node, facts, depth, mode)
         elif role in CONTAINER_WORDS and not mode & _QUIET:
             self._enter_container(node, facts, depth)
@@ -207,7 +207,7 @@ class _DocumentWriter:
             self._enter_plain(node, facts, depth, mode)
 
     def _enter_text(self, node: AxNode, facts: NodeFacts | None, depth: int, mode: int) -> None:
-        if mode & _QUIET or node.ignored or facts is None or facts.box is None or facts.is_hidden:
+        if mode & _QUIET or facts is None or not self._is_seen(node):
             return
         text = node.label
         if text:
@@ -222,55 +222,55 @@ class _DocumentWriter:
         if facts is not None and not mode & _QUIET and (word := self._find_promoted_word(node, facts)):
             name, texts_only = self._collect_text(node)
             if word != "editor":
-                self._add_element(node, facts, word, name, depth)
+                self._add_element(node, facts, word, name, depth, mode)
                 self._push_children(node, depth, mode | _QUIET if texts_only or name else mode)
                 return
-            self._add_element(node, facts, word, node.label, depth)
+            self._add_element(node, facts, word, f"{node.label}:" if node.label else "", depth, mode)
         self._push_children(node, depth, mode)
 
     def _find_promoted_word(self, node: AxNode, facts: NodeFacts) -> str:
         """Return what an element without a role is called that can be acted on all the same; empty for none."""
-        if facts.box is None or facts.is_hidden or facts.tag in ("html", "body", ""):
+        if facts.box is None or facts.is_hidden or facts.tag in ("html", "body", "option", ""):
             return ""
-        left, top, right, bottom = facts.box
-        is_large = (right - left) * (bottom - top) > _LARGE_AREA
         if facts.tag == "label":
             return self._labels.get(node.backend_dom_node_id, "")
-        if any(one.name == "editable" and one.value.value == "richtext" for one in node.properties):
-            attributes = self._tree.facts.list_attributes(facts)
+        attributes = self._tree.facts.list_attributes(facts) if facts.attributes else {}
+        if _is_editable(node):
             return "editor" if attributes.get("contenteditable", "false") not in ("false", "inherit") else ""
-        if (facts.has_pointer or facts.is_clickable) and not is_large and facts.tag != "option":
+        if (facts.has_pointer or facts.is_clickable) and not _is_large(facts.box):
             return "clickable"
-        if facts.attributes and self._tree.facts.list_attributes(facts).get("draggable") == "true":
-            return "draggable"
-        return ""
+        return "draggable" if attributes.get("draggable") == "true" else ""
 
     def _collect_text(self, node: AxNode) -> tuple[str, bool]:
         """Return the text in a node, cut, and whether nothing else is in it."""
         words: list[str] = []
-        waiting, size, seen = [node], 0, 0
+        waiting, seen = [node], 0
         only_texts = True
-        while waiting and size < MAX_NAME and seen < 60:
+        while waiting and seen < 60 and sum(map(len, words)) < MAX_NAME:
             one = waiting.pop()
             seen += 1
             role = one.role_name
-            if role in _TEXT_ROLES and not one.ignored:
-                facts = self._facts.get(one.backend_dom_node_id)
-                if facts is not None and not facts.is_hidden:
-                    words.append(one.label)
-                    size += len(one.label)
+            if role in _TEXT_ROLES:
+                words += [one.label] if self._is_seen(one) else []
                 continue
-            if role in ("image", "img") and one.label:
-                words.append(one.label)
+            words += [one.label] if role == "image" and one.label else []
             only_texts = only_texts and role not in INTERACTIVE_WORDS
-            waiting.extend(
-                child for child_id in reversed(one.child_ids) if (child := self._tree.nodes.get(child_id)) is not None
-            )
+            waiting += self._list_children(one)
         return " ".join(words), only_texts
+
+    def _is_seen(self, node: AxNode) -> bool:
+        """Return whether a person can see a text."""
+        facts = self._facts.get(node.backend_dom_node_id)
+        return not node.ignored and facts is not None and facts.box is not None and not facts.is_hidden
+
+    def _list_children(self, node: AxNode) -> list[AxNode]:
+        """Return the children of a node, the last one first."""
+        nodes = self._tree.nodes
+        return [child for child_id in reversed(node.child_ids) if (child := nodes.get(child_id)) is not None]
 
     def _enter_interactive(self, node: AxNode, facts: NodeFacts | None, depth: int, mode: int) -> None:
         role = node.role_name
-        if facts is None or facts.box is None or not self._is_reachable(role, facts):
+        if facts is None or facts.box is None or not _is_reachable(role, facts):
             self._push_children(node, depth, mode)
             return
         if facts.is_block and not mode & _IN_ROW:
@@ -279,20 +279,11 @@ class _DocumentWriter:
         word = INTERACTIVE_WORDS[role]
         if facts.tag == "input" and self._tree.facts.list_attributes(facts).get("type", "").lower() == "file":
             word = "file input"
-        self._add_element(node, facts, word, node.label.removesuffix(_NO_FILE), depth)
+        self._add_element(node, facts, word, node.label.removesuffix(_NO_FILE), depth, mode)
         if role in COMPOSITE_ROLES:
             self._push_children(node, depth + 1, mode)
         elif role not in VALUE_ROLES and role != "combobox":
             self._push_children(node, depth, mode | _QUIET)
-
-    @staticmethod
-    def _is_reachable(role: str, facts: NodeFacts) -> bool:
-        """Return whether a person can use an element: fields may be covered by what is drawn in their place."""
-        if not facts.is_hidden:
-            return True
-        box = facts.box
-        is_drawn_over = role in ("checkbox", "radio", "switch", "textbox", "slider", "button")
-        return is_drawn_over and box is not None and box[2] > 0 and box[3] > 0 and box[2] - box[0] > 0.5
 
     def _enter_frame(self, node: AxNode, facts: NodeFacts | None, depth: int) -> None:
         if facts is None or facts.box is None or facts.is_hidden:
@@ -337,7 +328,7 @@ class _DocumentWriter:
         if mode & _QUIET or facts is None or facts.box is None or facts.is_hidden:
             return
         if facts.has_pointer or facts.is_clickable:
-            self._add_element(node, facts, "clickable img", node.label, depth)
+            self._add_element(node, facts, "clickable img", node.label, depth, mode)
         elif node.label:
             self._add_text(f'img "{_cut(node.label, MAX_NAME)}"', node, facts, depth)
 
@@ -354,7 +345,7 @@ class _DocumentWriter:
         self._stack.append((_FLUSH, None, 0, 0))
         self._push_children(node, depth + 1, 0)
 
-    def _add_element(self, node: AxNode, facts: NodeFacts, word: str, name: str, depth: int) -> None:
+    def _add_element(self, node: AxNode, facts: NodeFacts, word: str, name: str, depth: int, mode: int) -> None:
         """Add an element with its ref, name, value and states to the line."""
         draft = self._draft
         shown = _cut(name, MAX_NAME)
@@ -362,6 +353,9 @@ class _DocumentWriter:
         ref = self._owner.give_ref(self._tree, node.backend_dom_node_id, label)
         if draft.parts and draft.is_text and draft.parts[-1].rstrip(" :*") == shown.rstrip(" :*"):
             draft.size -= len(draft.parts.pop())
+        if draft.actions and (draft.size > _MAX_ACTIONS or word not in _SMALL_WORDS) and not mode & _IN_ROW:
+            self._flush()
+            draft = self._draft
         text = f"{ref} {label}{self._describe_value(node, facts, word)}{_describe_states(node)}"
         self._add_part(text, node, facts, depth)
         draft.is_text = False
@@ -374,7 +368,7 @@ class _DocumentWriter:
         if facts.tag in ("input", "textarea") and self._owner.is_secret(self._tree, node.backend_dom_node_id, facts):
             return " = (hidden)" if node.value is not None and node.value.value not in (None, "") else ""
         value = node.value.value if node.value is not None else None
-        given = "" if value in (None, "") or word in _NO_VALUE else str(value)
+        given = "" if value in (None, "", _NO_FILE_VALUE) or word in _NO_VALUE else str(value)
         shown = f" = {_quote(given)}" if given and given != node.label else ""
         return shown + self._describe_options(node, given) if node.role_name == "combobox" else shown
 
@@ -386,9 +380,7 @@ class _DocumentWriter:
             one = waiting.pop()
             if one.role_name in ("option", "MenuListOption") and one.label:
                 names.append(_cut(one.label, 40))
-            waiting.extend(
-                child for child_id in reversed(one.child_ids) if (child := self._tree.nodes.get(child_id)) is not None
-            )
+            waiting += self._list_children(one)
         if not names:
             return ""
         more = f", {len(names) - _MAX_OPTIONS} more" if len(names) > _MAX_OPTIONS else ""
@@ -475,6 +467,23 @@ def find_stand_in_labels(tree: DocumentTree) -> dict[int, str]:
             if word:
                 found[node_id] = word
     return found
+
+
+def _is_reachable(role: str, facts: NodeFacts) -> bool:
+    """Return whether a person can use an element: fields may be covered by what is drawn in their place."""
+    if not facts.is_hidden:
+        return True
+    box = facts.box
+    is_drawn_over = role in ("checkbox", "radio", "switch", "textbox", "slider", "button")
+    return is_drawn_over and box is not None and box[2] > 0 and box[3] > 0 and box[2] - box[0] > 0.5
+
+
+def _is_editable(node: AxNode) -> bool:
+    return any(one.name == "editable" and one.value.value == "richtext" for one in node.properties)
+
+
+def _is_large(box: Box) -> bool:
+    return (box[2] - box[0]) * (box[3] - box[1]) > _LARGE_AREA
 
 
 def _read_level(node: AxNode) -> int:

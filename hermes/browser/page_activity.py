@@ -7,10 +7,11 @@ import msgspec
 from msgspec import Raw
 
 from hermes.browser.protocol import (
+    Frame,
     FrameEvent,
     FrameNavigated,
     NavigatedWithinDocument,
-    RequestEnded,
+    NetworkRequestEnded,
     RequestSent,
     ResponseReceived,
 )
@@ -35,6 +36,8 @@ class PageActivity:
         self.is_loaded = True
         self.is_navigating = False
         """Whether another main document was asked for, and has not come."""
+        self.given_up: tuple[str, bool] = ("", False)
+        """The document, and whether another one was to come, for which nobody waits any more."""
         self.navigations = 0
         self.requests_begun = 0
         self._requests: dict[str, None] = {}
@@ -63,6 +66,12 @@ class PageActivity:
         if taker is not None:
             taker(params)
             self.wake()
+
+    def take_first_document(self, frame: Frame) -> None:
+        """Take the document that a page had when its events began to come."""
+        if not self.navigations:
+            self.url = frame.url + frame.url_fragment
+            self.document_id = frame.loader_id
 
     def take_main_event(self, method: str) -> None:
         """Take an event that counts only where it is of the page's own session."""
@@ -118,7 +127,7 @@ class PageActivity:
                 self.status = got.response.status
 
     def _take_end(self, params: Raw) -> None:
-        self._requests.pop(msgspec.json.decode(params, type=RequestEnded).request_id, None)
+        self._requests.pop(msgspec.json.decode(params, type=NetworkRequestEnded).request_id, None)
 
     def _take_navigation(self, params: Raw) -> None:
         frame = msgspec.json.decode(params, type=FrameNavigated).frame

@@ -154,6 +154,18 @@ class Frame(Struct, rename="camel"):
     unreachable_url: str = ""
 
 
+class FrameTree(Struct):
+    """A frame with those in it, of which nothing is told here."""
+
+    frame: Frame
+
+
+class FrameTreeResult(Struct, rename="camel"):
+    """The answer to `Page.getFrameTree`."""
+
+    frame_tree: FrameTree
+
+
 class FrameEvent(Struct, rename="camel"):
     """An event that names a frame."""
 
@@ -206,7 +218,7 @@ class RequestSent(Struct, rename="camel"):
     frame_id: str = ""
 
 
-class RequestEnded(Struct, rename="camel"):
+class NetworkRequestEnded(Struct, rename="camel"):
     """A request has ended, well or not."""
 
     request_id: str
@@ -308,7 +320,7 @@ class ExceptionThrown(Struct, rename="camel"):
     exception_details: ExceptionDetails
 
 
-class LogEntry(Struct):
+class PageLogEntry(Struct):
     """A message of the browser's own about a page."""
 
     level: str
@@ -319,7 +331,7 @@ class LogEntry(Struct):
 class LogEntryAdded(Struct):
     """The browser says something about a page."""
 
-    entry: LogEntry
+    entry: PageLogEntry
 
 
 class Quads(Struct):

@@ -5,7 +5,6 @@ is judged like any other.
 """
 
 import asyncio
-from collections import deque
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,7 +18,6 @@ from hermes.i18n.messages import N_
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import to_one_line
 
-MAX_NOTES = 50
 _MAX_PAUSED = 2_000
 """Requests that wait for their judgement at a time; what comes beyond fails at once."""
 _MAX_FRAMES = 5_000
@@ -55,7 +53,6 @@ class RequestGuard:
         """The tab of each frame."""
         self._new_frame = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._notes: deque[str] = deque(maxlen=MAX_NOTES)
 
     async def start(self) -> None:
         """Begin the watch. Raises BrowserError."""
@@ -80,15 +77,10 @@ class RequestGuard:
         if tab is not None and tab not in self._tabs.values():
             self._frames = {frame: one for frame, one in self._frames.items() if one is not tab}
 
-    def take_notes(self) -> list[str]:
-        """Return what was refused since the last time, each a sentence, for the model."""
-        notes = list(dict.fromkeys(self._notes))
-        self._notes.clear()
-        return notes
-
     def add_note(self, note: str) -> None:
-        """Note that something was refused."""
-        self._notes.append(note)
+        """Note in the tab that is looked at that something was refused."""
+        if self._tabs:
+            next(reversed(self._tabs.values())).add_note(note)
 
     async def close(self) -> None:
         """End what still waits."""
@@ -118,7 +110,7 @@ class RequestGuard:
         task.add_done_callback(self._tasks.discard)
 
     async def _judge(self, paused: _Paused) -> None:
-        request, why = paused.request, N_("its page is gone")
+        request, why, tab = paused.request, N_("its page is gone"), None
         try:
             tab = await self._find_tab(paused)
             why = await self._rules.explain_refusal(
@@ -137,9 +129,9 @@ class RequestGuard:
                 self._fail(paused)
             else:
                 self._connection.post("Fetch.continueRequest", {"requestId": paused.request_id})
-        if why:
+        if why and tab is not None:
             url, method = to_one_line(request.url, _MAX_ADDRESS), to_one_line(request.method, 20)
-            self._notes.append(N_("{method} {url} was refused: {reason}.", method=method, url=url, reason=why))
+            tab.add_note(N_("{method} {url} was refused: {reason}.", method=method, url=url, reason=why))
 
     async def _find_tab(self, paused: _Paused) -> Tab | None:
         """Return the tab of a request. A page that opens in a frame may be asked for before the frame is told of."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from hermes.browser.launch import BrowserFolders, BrowserStarter, LaunchedBrowser, launch_browser
 from hermes.browser.open_browser import BrowserOptions, OpenBrowser
+from hermes.browser.page_report import PageReporter
 from hermes.browser.profile import BrowserProfileFolder
 from hermes.browser.programs import INSTALL_HINT, choose_program
 from hermes.browser.request_guard import RequestGuard
@@ -48,7 +49,7 @@ class _Running(Struct, frozen=True, eq=False):
     launched: LaunchedBrowser
     proxy: EgressProxy
     guard: RequestGuard
-    tabs: OpenBrowser
+    pages: PageReporter
 
 
 class SessionBrowser:
@@ -72,9 +73,9 @@ class SessionBrowser:
         return self._running is not None and self._running.launched.is_running
 
     @contextlib.asynccontextmanager
-    async def use(self, permissions: SitePermissions | None, opens: str = "") -> AsyncIterator[OpenBrowser]:
-        """Lend the browser for one call, which `permissions` are asked for; it is started if need be. `opens` is the
-        address that the call opens.
+    async def use_pages(self, permissions: SitePermissions | None, opens: str = "") -> AsyncIterator[PageReporter]:
+        """Lend the tabs of the browser for one call, which `permissions` are asked for; it is started if need be.
+        `opens` is the address that the call opens.
 
         Raises BrowserError where there is none, or it does not start.
         """
@@ -83,14 +84,10 @@ class SessionBrowser:
         self._users += 1
         try:
             with self._rules.asking(permissions, opens):
-                yield running.tabs
+                yield running.pages
         finally:
             self._users -= 1
             self._watch_idleness()
-
-    def take_notes(self) -> list[str]:
-        """Return what pages were refused since the last time, each a sentence for the model."""
-        return self._running.guard.take_notes() if self._running is not None else []
 
     async def close(self) -> None:
         """End the browser for good."""
@@ -138,7 +135,7 @@ class SessionBrowser:
             tabs = OpenBrowser(launched.connection, options)
             await tabs.start()
             undo.pop_all()
-        return _Running(launched, proxy, guard, tabs)
+        return _Running(launched, proxy, guard, PageReporter(tabs))
 
     def _prepare_folders(self) -> BrowserFolders:
         """Make the folders, private to their owner, and lock the profile. Raises BrowserError and OSError."""
@@ -156,7 +153,7 @@ class SessionBrowser:
         try:
             if running is not None:
                 await running.proxy.close()  # first, so that nothing leaves while pages close
-                running.tabs.close()
+                await running.pages.browser.close()
                 await running.guard.close()
                 await running.launched.close()
         finally:

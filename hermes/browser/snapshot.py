@@ -14,7 +14,7 @@ from hermes.browser.tab import VIEWPORT, Tab
 from hermes.browser.target_session import TargetSession
 from hermes.core.errors import BrowserError
 
-SNAPSHOT_SECONDS = 20.0
+SNAPSHOT_SECONDS = 10.0
 _MAX_DOCUMENTS = 40
 _SCROLL_STATE = """(() => { const s = document.scrollingElement || document.documentElement;
 return [document.title, s ? s.scrollTop : 0, s ? s.scrollHeight : 0, innerHeight,

@@ -11,7 +11,14 @@ from msgspec import Raw, Struct
 
 from hermes.browser.console_log import ConsoleLog
 from hermes.browser.page_activity import PageActivity
-from hermes.browser.protocol import DialogOpening, DragIntercepted, FileChooserOpened, FrameEvent, FrameNavigated
+from hermes.browser.protocol import (
+    DialogOpening,
+    DragIntercepted,
+    FileChooserOpened,
+    FrameEvent,
+    FrameNavigated,
+    FrameTreeResult,
+)
 from hermes.browser.refs import RefTable, RefTarget
 from hermes.browser.target_session import TargetSession
 from hermes.core.errors import BrowserError
@@ -19,8 +26,14 @@ from hermes.util.cancellation import cancel_tasks
 
 T = TypeVar("T")
 VIEWPORT = (1280, 800)
+_MAX_ADDRESSES = 20
+MAX_NOTES = 50
 MAX_FRAMES = 30
 """The frames with a process of their own that are looked into."""
+INPUT_SECONDS = 5.0
+"""How long a page may take to take a key or a click; one whose script takes longer is stopped."""
+START_SECONDS = 20.0
+"""How long a page, frame or worker may take to start."""
 _DOMAINS = ("Page", "Runtime", "Log", "Inspector", "DOM")
 _SMALL_BUFFERS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
@@ -29,8 +42,8 @@ AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": Tr
 class PageCrashedError(BrowserError):
     """The process of a page has crashed."""
 
-    def __init__(self) -> None:
-        super().__init__("The page has crashed, it may have used too much memory.", "Open it again, or another page.")
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The page has crashed: {reason}.", "Open it again, or another page.")
 
 
 class DialogOpenError(BrowserError):
@@ -75,15 +88,25 @@ class Tab:
         self.console = ConsoleLog()
         self.frames: dict[str, TargetSession] = {}
         """The sessions of frames that have a process of their own, by their ids."""
+        self.addresses: dict[str, str] = {}
+        """The address of each frame's document."""
         self.documents: dict[str, str] = {}
         """The loader of each frame's document."""
         self.dialog: Dialog | None = None
         self.chooser: FileChooserOpened | None = None
+        self.chooser_session: TargetSession | None = None
+        """The session of the frame that asks for files."""
         self.drag: DragIntercepted | None = None
         self.is_crashed = False
+        self.crash_reason = "it may have used too much memory"
+        self.refused_popups = 0
         self.is_closed = False
         self.secret_nodes: set[tuple[str, int]] = set()
         """Fields that are, or once were, fields of passwords, by session and node."""
+        self.is_ready = asyncio.Event()
+        """Set once its events come, or when it has gone before."""
+        self.notes: list[str] = []
+        """What the person who looks at the page would have noticed; whoever tells of it takes it away."""
         self._dialogs = 0
         self._blocked = asyncio.Event()
 
@@ -97,6 +120,11 @@ class Tab:
         """The page's session and those of its frames."""
         yield self.session
         yield from [*self.frames.values()][:MAX_FRAMES]
+
+    def list_addresses(self) -> tuple[str, ...]:
+        """Return the addresses of the page and of the documents in its frames."""
+        frames = (*self.addresses.values(), *(one.target.url for one in self.frames.values()))
+        return tuple(filter(None, dict.fromkeys((self.activity.url, *frames))))[:_MAX_ADDRESSES]
 
     def find_session(self, session_id: str) -> TargetSession | None:
         """Return the session of that id, or None."""
@@ -118,7 +146,24 @@ class Tab:
         width, height = VIEWPORT
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.session.post("Emulation.setDeviceMetricsOverride", metrics)
-        self.session.post("Page.setInterceptFileChooserDialog", {"enabled": True})
+
+    def add_note(self, note: str) -> None:
+        """Note something that a person would have noticed; the same once, and no more than a few."""
+        if note not in self.notes and len(self.notes) < MAX_NOTES:
+            self.notes.append(note)
+
+    def take_notes(self) -> list[str]:
+        """Return the notes, and forget them."""
+        notes, self.notes = self.notes, []
+        return notes
+
+    async def read_first_document(self) -> None:
+        """Learn which document the page has; its events come from then on. Raises BrowserError."""
+        found = await self.session.call_for(FrameTreeResult, "Page.getFrameTree", seconds=START_SECONDS)
+        frame = found.frame_tree.frame
+        self.documents.setdefault(frame.id, frame.loader_id)
+        self.activity.take_first_document(frame)
+        self.is_ready.set()
 
     def prepare_frame(self, session: TargetSession) -> None:
         """Ask for the events of a session."""
@@ -127,15 +172,20 @@ class Tab:
             session.post(f"{domain}.enable")
         session.post("Network.enable", _SMALL_BUFFERS)
         session.post("Target.setAutoAttach", AUTO_ATTACH)
+        session.post("Page.setInterceptFileChooserDialog", {"enabled": True})
+
+    def find_obstacle(self) -> BrowserError | None:
+        """Return why nothing can be done on the page; None where it can."""
+        if self.is_closed:
+            return BrowserError("The tab is closed.", "Use browser_tabs to see which are open.")
+        if self.is_crashed:
+            return PageCrashedError(self.crash_reason)
+        return DialogOpenError(self.dialog) if self.dialog is not None else None
 
     def check_usable(self) -> None:
         """Raise BrowserError where nothing can be done on the page."""
-        if self.is_closed:
-            raise BrowserError("The tab is closed.", "Use browser_tabs to see which are open.")
-        if self.is_crashed:
-            raise PageCrashedError
-        if self.dialog is not None:
-            raise DialogOpenError(self.dialog)
+        if (obstacle := self.find_obstacle()) is not None:
+            raise obstacle
 
     async def run(self, work: Coroutine[object, object, T]) -> T | None:
         """Run work on the page and return its result; None where a dialog has opened meanwhile, since all that is
@@ -185,6 +235,7 @@ class Tab:
 
     def _block(self) -> None:
         self._blocked.set()
+        self.is_ready.set()
         self.activity.wake()
 
     def _take(self, session: TargetSession, method: str, params: Raw) -> None:
@@ -208,6 +259,7 @@ class Tab:
                 self.activity.wake()
             case "Page.fileChooserOpened":
                 self.chooser = msgspec.json.decode(params, type=FileChooserOpened)
+                self.chooser_session = session
                 self.activity.wake()
             case "Input.dragIntercepted":
                 self.drag = msgspec.json.decode(params, type=DragIntercepted)
@@ -223,12 +275,18 @@ class Tab:
         if earlier is not None and earlier != frame.loader_id:
             self.refs.drop_document(self.number, earlier)
         self.documents[frame.id] = frame.loader_id
+        self.addresses[frame.id] = frame.url
+        if not frame.parent_id and frame.id == self.main_frame:
+            kept = {frame.id, *self.frames}
+            self.addresses = {one: url for one, url in self.addresses.items() if one in kept}
         if frame.id == self.main_frame:
             self.secret_nodes.clear()
             self.chooser = None
 
     def _take_detached(self, params: Raw) -> None:
         gone = msgspec.json.decode(params, type=FrameEvent)
+        if gone.reason != "swap":
+            self.addresses.pop(gone.frame_id, None)
         if gone.reason != "swap" and (document := self.documents.pop(gone.frame_id, None)) is not None:
             self.refs.drop_document(self.number, document)
 

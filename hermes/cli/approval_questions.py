@@ -49,6 +49,8 @@ _TITLES = {
     "search_files": N_("Search these files?"),
     "web_search": N_("Search the web for this?"),
     "web_extract": N_("Read this web page?"),
+    "browser_navigate": N_("Open this web page?"),
+    "browser_upload": N_("Upload these files?"),
     "memory": N_("Remember this?"),
     "skill_manage": N_("Change this skill?"),
     "cronjob": N_("Schedule this job?"),

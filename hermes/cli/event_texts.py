@@ -113,6 +113,10 @@ def describe_event(event: Event) -> tuple[str, str] | None:
             return None
 
 
+PICTURE_TOOLS = frozenset({"image_generate"})
+"""Tools whose results name a picture that was made for the person."""
+
+
 def has_diff(event: ToolEnded) -> bool:
     """Return whether the result of a call is a diff of what it changed."""
     return event.name in EDIT_TOOLS and any(line.startswith("@@") for line in event.preview.splitlines())

@@ -34,7 +34,7 @@ async def show_browser(call: VerbCall) -> VerbResult:
 async def sign_in(call: VerbCall) -> VerbResult:
     """Open a window with the kept profile, until it is closed."""
     from hermes.admin.browser import sign_in_by_window
-    from hermes.config.settings import BrowserProfile
+    from hermes.config.tool_settings import BrowserProfile
 
     state = await sign_in_by_window(call.environ, call.args.url)
     lines = [tr("What you have signed in to is kept in {folder}.", folder=state.profile_folder)]
@@ -55,7 +55,7 @@ async def forget_sign_ins(call: VerbCall) -> VerbResult:
 
 
 def _describe_state(state: "BrowserState") -> list[str]:
-    from hermes.config.settings import BrowserProfile
+    from hermes.config.tool_settings import BrowserProfile
 
     lines = [tr("Browser: {path}", path=state.program)] if state.program else []
     if state.problem:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 from hermes.config.display import DisplaySettings
 from hermes.config.gateway import GatewaySettings
 from hermes.config.speech import SpeechToTextSettings, TextToSpeechSettings
+from hermes.config.tool_settings import BrowserSettings, ImageGenSettings, ImageInput, WebSettings
 from hermes.core.secret import KeyHolder
 
 Count = Annotated[int, Meta(ge=0)]
@@ -176,6 +177,8 @@ class AgentSettings(Struct, frozen=True):
     """How the agent is to be, besides `SOUL.md`: a name of `personalities`, or the words themselves."""
     system_prompt: str = ""
     """More of a system prompt, sent with every request and never stored."""
+    image_input_mode: ImageInput = ImageInput.AUTO
+    """How pictures reach the model: `auto`, `native` or `text` (in words, for `vision_analyze` to look at)."""
 
 
 class PlatformHint(Struct, frozen=True, forbid_unknown_fields=True):
@@ -301,40 +304,6 @@ class ToolSettings(Struct, frozen=True):
 
     max_chars: int = 50_000
     """Characters of one result that a model is shown; the rest goes to a file it can read."""
-
-
-class WebSettings(Struct, frozen=True):
-    """How the web is searched and read (`web:`)."""
-
-    search_backend: str = ""
-    """`searxng`, `brave`, `tavily`, `exa`, `firecrawl`, `parallel` or `duckduckgo` (also `ddgs`); empty: the first of
-    them whose key or address is there."""
-    search_url: str = ""
-    """Where the search engine is: needed for `searxng` (or SEARXNG_URL); for others a server that stands in for it."""
-    extract_backend: str = ""
-    """Who reads pages for `web_extract`: `tavily`, `exa`, `firecrawl` or `parallel`; empty: Hermes itself."""
-    extract_url: str = ""
-    """A server that stands in for that service."""
-
-
-class BrowserProfile(StrEnum):
-    """Where the browser keeps what sites store in it."""
-
-    MEMORY = "memory"
-    KEPT = "kept"
-
-
-class BrowserSettings(Struct, frozen=True):
-    """The browser that the agent uses (`browser:`)."""
-
-    program: str = ""
-    """The browser to start, by its path; empty: the first that this machine has."""
-    profile: BrowserProfile = BrowserProfile.MEMORY
-    """`memory`: every session's browser begins empty, and leaves nothing. `kept`: it has the profile of the home, in
-    which you sign in to sites by `hermes browser login`; one session at a time uses it.
-    """
-    inactivity_timeout: Positive = 600
-    """Seconds after which a browser that nobody has used is closed."""
 
 
 class McpToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -736,6 +705,7 @@ class Settings(Struct, frozen=True):
     browser: BrowserSettings = BrowserSettings()
     stt: SpeechToTextSettings = SpeechToTextSettings()
     tts: TextToSpeechSettings = TextToSpeechSettings()
+    image_gen: ImageGenSettings = ImageGenSettings()
     mcp_servers: Mapping[str, McpServerSettings] = {}
     """MCP servers by name; see `mcp.md`. Only those of the home's own file: nothing from a project's folder is read."""
     hooks: Mapping[str, object] = {}

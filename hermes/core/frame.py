@@ -32,6 +32,8 @@ class Rewrite(StrEnum):
     """Reasoning of earlier epochs is left out: its proof is not accepted any more."""
     TEXT_RESULTS = "text_results"
     """Pictures in tool results are named in words."""
+    NO_IMAGES = "no_images"
+    """All pictures are named in words: the model takes none."""
     SMALL_IMAGES = "small_images"
     """Pictures are made to fit the limits of large vendors; those of which that cannot be done are named in words."""
     IMAGES_4000 = "images_4000"

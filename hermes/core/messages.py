@@ -50,6 +50,10 @@ class TextPart(Struct, frozen=True, omit_defaults=True, tag="text"):
     provenance: Provenance | None = None
 
 
+PICTURE_PREFIX = "picture:"
+"""What the name of a picture in a conversation begins with."""
+
+
 class ImagePart(Struct, frozen=True, omit_defaults=True, tag="image"):
     """A picture: base64 `data` with its media type, or a `url` that the provider fetches."""
 
@@ -57,6 +61,15 @@ class ImagePart(Struct, frozen=True, omit_defaults=True, tag="image"):
     data: str = ""
     url: str = ""
     provenance: Provenance | None = None
+
+    @property
+    def reference(self) -> str:
+        """Return what names it to a tool: its address, or `picture:` with a hash of what it shows."""
+        if not self.data:
+            return self.url
+        from hashlib import blake2b
+
+        return PICTURE_PREFIX + blake2b(self.data.encode(), digest_size=8).hexdigest()
 
 
 class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):

@@ -55,6 +55,8 @@ class FailureKind(StrEnum):
     """The request is in a price tier for long prompts that this account has no use of."""
     PAYLOAD_TOO_LARGE = "payload_too_large"
     IMAGE_TOO_LARGE = "image_too_large"
+    IMAGES_UNSUPPORTED = "images_unsupported"
+    """The model takes no pictures."""
     CONTENT_POLICY = "content_policy_blocked"
     PROVIDER_POLICY = "provider_policy_blocked"
     """The account's own privacy or routing settings leave no provider that may serve the request."""

@@ -61,7 +61,7 @@ from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter, build_egress_filter, build_remote_egress_filter
 from hermes.sessions.plugins.gateway_hooks import GatewayHooks
 from hermes.sessions.port import SessionPort
-from hermes.sessions.untrusted_text import AttachedFiles, open_attached_files, program_note, untrusted_part
+from hermes.sessions.untrusted_text import AttachedFiles, program_note, untrusted_part
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import (
     end_sentence,
@@ -482,9 +482,9 @@ def _find_received_folder(chat_session: ChatSession) -> Path:
 
 
 def _open_attached_files(chat_session: ChatSession) -> AttachedFiles | None:
-    """Return what shows the session the files that its tools cannot open; None where they can."""
+    """Return what shows the session the files that come along; None where the session lives in another process."""
     actor, app = chat_session.local, chat_session.app
-    return None if actor is None else open_attached_files(app.live_session(actor), app.redact_text)
+    return None if actor is None else AttachedFiles(app.live_session(actor), app.redact_text)
 
 
 def _keep_reply(reply_to: str, event: TurnStarted | TurnResumed, pending: int) -> str:

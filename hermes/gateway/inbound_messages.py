@@ -33,6 +33,7 @@ _KINDS = {
     MediaKind.DOCUMENT: "file",
 }
 _UNOPENED = " It is no plain text, and no tool here can open it: say so, and guess nothing of what is in it."
+_UNREAD = " No tool here can open it, and {problem}: say so, and guess nothing of what is in it."
 _RECORDINGS = (MediaKind.VOICE, MediaKind.AUDIO)
 
 
@@ -136,9 +137,7 @@ class AttachmentReceiver:
             return await self._hear(attachment, path, what)
         if attachment.kind is MediaKind.IMAGE:
             return await _read_picture(path)
-        files = self._files
-        part = await files.read_text(path, self._forwarded) if files is not None else None
-        more = "" if files is None else _UNOPENED if part is None else " No tool here can open it; this is its text:"
+        more, part = await _read_attachment(self._files, path, self._forwarded)
         return ReceivedAttachment(note=f"[A {what} came along, saved as {path}.{more}]", part=part)
 
     @property
@@ -170,6 +169,19 @@ async def _read_picture(path: Path) -> ReceivedAttachment:
         said = f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]"
         return ReceivedAttachment(note=said)
     return ReceivedAttachment(note=f"[The picture is saved as {path}.]", picture=picture)
+
+
+async def _read_attachment(files: AttachedFiles | None, path: Path, forwarded: str) -> tuple[str, TextPart | None]:
+    """Return what the model is told of how a file is read, and its text where the session's tools cannot open it."""
+    if files is None:
+        return "", None
+    if files.openers:
+        reader = await files.find_reader(path)
+        return (f" {reader} reads it." if reader else ""), None
+    part = await files.read_text(path, forwarded)
+    if part is not None:
+        return " No tool here can open it; this is its text:", part
+    return (_UNREAD.format(problem=files.problem) if files.problem else _UNOPENED), None
 
 
 async def _fetch_attachment(

@@ -51,6 +51,7 @@ ADVICE: dict[Kind, FailureAdvice] = {
     Kind.LONG_CONTEXT_TIER: FailureAdvice(compress=True, hint="The account has no access to long prompts."),
     Kind.PAYLOAD_TOO_LARGE: FailureAdvice(compress=True, hint="Start a new session, or send less at once."),
     Kind.IMAGE_TOO_LARGE: _REWRITE,
+    Kind.IMAGES_UNSUPPORTED: _REWRITE,
     Kind.CONTENT_POLICY: FailureAdvice(hint="Ask in another way, or use another model."),
     Kind.PROVIDER_POLICY: FailureAdvice(
         scope=Scope.MODEL, hint="Change the privacy settings of the provider's account, or use another model."
@@ -181,6 +182,10 @@ _SIGNATURE = (
 )
 _ENCRYPTED = r"encrypted.?content.{0,300}(could not be|not issued|verif|decrypt)"
 _IMAGE_TOO_LARGE = r"image (exceeds|dimensions|size|is too|too)|image.{0,40}(too large|exceeds? )|max allowed size: \d"
+_NO_IMAGES = (
+    r"support image input|image_url is only supported|unknown variant .?image_url|not a multimodal model"
+    r"|at most 0 image|not support (image|vision|multimodal)|missing data required for image"
+)
 _GRAMMAR = (
     r"pars(e|ing) grammar|grammar.{0,40}(repetition|invalid|error)|schema conversion failed|pattern must start with"
 )
@@ -279,7 +284,8 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     # 403: what policies forbid, then the key itself.
     _make_rule(Kind.CONTENT_POLICY, 403, says=_POLICY),
     _make_rule(Kind.AUTH, 403),
-    # 404: the model, unless the account's settings leave nobody who may serve it.
+    # 404: the model, unless the account's settings leave nobody who may serve it, or nobody takes pictures.
+    _make_rule(Kind.IMAGES_UNSUPPORTED, 404, says=_NO_IMAGES),
     _make_rule(Kind.PROVIDER_POLICY, 404, says=_ROUTING),
     _make_rule(Kind.MODEL_NOT_FOUND, 404),
     _make_rule(Kind.TIMEOUT, 408, 504, 522, 524),
@@ -317,6 +323,7 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     # 500 and 502 are the last resort of many servers; what they name stands.
     _make_rule(Kind.CONTEXT_OVERFLOW, 500, 502, code=_OVERFLOW_CODE),
     _make_rule(Kind.TOOL_CONTENT, 500, says=_TOOL_IMAGE),
+    _make_rule(Kind.IMAGES_UNSUPPORTED, 500, says=_NO_IMAGES),
     _make_rule(Kind.CONTEXT_OVERFLOW, 500, 502, says=_OVERFLOW),
     _make_rule(Kind.BILLING, 500, 502, says=_BILLING),
     _make_rule(Kind.RATE_LIMIT, 500, 502, says=r"status code 429|too many requests"),
@@ -326,6 +333,8 @@ FAILURE_RULES: tuple[FailureRule, ...] = (
     _make_rule(Kind.LONG_CONTEXT_TIER, 0, 400, says=_BETA_REFUSED),
     # Any other status, 400 and 422 above all. What a server cannot stream first: its code is that of any wrong value.
     _make_rule(Kind.STREAMING, 0, 400, 405, 406, 415, 422, 501, says=_NO_STREAMS),
+    # Then pictures for a model without eyes: many servers give that the code of any wrong value.
+    _make_rule(Kind.IMAGES_UNSUPPORTED, 0, 400, 415, 422, says=_NO_IMAGES),
     # Then the provider's code.
     _make_rule(Kind.ENCRYPTED_CONTENT, code=r"invalid_encrypted_content"),
     _make_rule(Kind.IMAGE_TOO_LARGE, code=r"image_(file_)?too_large"),

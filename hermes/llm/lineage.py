@@ -209,7 +209,12 @@ _PATTERN_KEYS = ("pattern", "format", "patternProperties")
 
 
 _PICTURE_REWRITES = frozenset(PICTURE_REWRITES)
+_IMAGE_REWRITES = _PICTURE_REWRITES | {Rewrite.NO_IMAGES, Rewrite.TEXT_RESULTS}
 _IMAGE_NOTE = "[A picture stood here ({media_type}); this model's provider does not take it.]"
+_NAMED_IMAGE = (
+    "[A picture ({media_type}) stands here that you cannot see. The tool vision_analyze can look at it for you: "
+    "image_url {reference}]"
+)
 
 
 def rewrite_message(message: Message, rewrites: Sequence[Rewrite], *, carried: bool) -> Message:
@@ -217,11 +222,18 @@ def rewrite_message(message: Message, rewrites: Sequence[Rewrite], *, carried: b
     parts = message.parts
     if Rewrite.NO_REASONING in rewrites and carried:
         parts = tuple(part for part in parts if not isinstance(part, ReasoningPart))
-    if Rewrite.TEXT_RESULTS in rewrites:
-        parts = tuple(_replace_images(part) if isinstance(part, ToolResultPart) else part for part in parts)
-    if not _PICTURE_REWRITES.isdisjoint(rewrites):
-        parts = tuple(_shrink_images(part, rewrites) for part in parts)
+    if not _IMAGE_REWRITES.isdisjoint(rewrites):
+        parts = tuple(_rewrite_images(part, rewrites) for part in parts)
     return message if parts == message.parts else structs.replace(message, parts=parts)
+
+
+def _rewrite_images(part: Part, rewrites: Sequence[Rewrite]) -> Part:
+    """Return the part with its pictures as they are sent."""
+    if Rewrite.NO_IMAGES in rewrites:
+        return _name_images(part)
+    if Rewrite.TEXT_RESULTS in rewrites and isinstance(part, ToolResultPart):
+        return _replace_images(part)
+    return part if _PICTURE_REWRITES.isdisjoint(rewrites) else _shrink_images(part, rewrites)
 
 
 def simplify_schemas(tools: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
@@ -255,6 +267,17 @@ def _replace_images(result: ToolResultPart) -> ToolResultPart:
         return result
     notes = [_IMAGE_NOTE.format(media_type=image.media_type) for image in result.images]
     return structs.replace(result, images=(), text="\n".join([result.text, *notes]).strip("\n"))
+
+
+def _name_images(part: Part) -> Part:
+    """Return the part with words in the place of its pictures, by which a tool can look at them."""
+    images = _images_in(part)
+    if not images:
+        return part
+    notes = [_NAMED_IMAGE.format(media_type=image.media_type, reference=image.reference) for image in images]
+    if isinstance(part, ToolResultPart):
+        return structs.replace(part, images=(), text="\n".join([part.text, *notes]).strip("\n"))
+    return TextPart(text=notes[0], provenance=PROGRAM)
 
 
 def _shrink_images(part: Part, rewrites: Sequence[Rewrite]) -> Part:

@@ -2,27 +2,21 @@
 
 Each step has a limit of pixels and bytes; the first is the narrowest that large vendors name (8,000 pixels a side and
 5 MB: Anthropic's page on vision), each further one about half of it, the last leaves out what is still large. The same
-picture gives the same bytes. Pillow (extra `media`) does the work; without it only the last step is left.
+picture gives the same bytes. The reader of pictures (`hermes/media/`, extra `media`) does the work, in a process of its
+own; without it only the last step is left.
 """
 
 import base64
-import io
 import re
-import struct
-import warnings
-import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from hermes.core.errors import HermesError
 from hermes.core.frame import PICTURE_REWRITES, Rewrite
 from hermes.core.messages import ImagePart
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 
 class PictureLimit(Struct, frozen=True):
@@ -44,15 +38,6 @@ PICTURE_STEPS: dict[Rewrite, PictureLimit] = dict(zip(PICTURE_REWRITES, _LIMITS,
 
 TOO_LARGE_NOTE = "[A picture stood here ({media_type}); it was too large to send.]"
 
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
-"""What is decoded, whatever a picture is said to be: what vendors take. Of others some start programs (Ghostscript)."""
-_MAX_PIXELS = 40_000_000
-"""Pixels of the largest picture that is decoded; a JPEG's when it is decoded at an eighth, a quarter or half of its
-size. One takes 700 MB of memory, and a few seconds.
-"""
-_SHRINK = 0.7
-_MIN_SIDE = 16
-_JPEG_QUALITY = 85
 _SAID_PIXELS = re.compile(r"(\d{3,5}) ?(?:pixels|px)")
 _SAID_BYTES = re.compile(r"(?:> ?(\d{5,9}) bytes|(\d{1,3}) ?mb\b)")
 
@@ -114,72 +99,16 @@ def _keeps_said_limits(step: Rewrite, complaint: str) -> bool:
     return limit.pixels <= min(pixels, default=limit.pixels) and limit.bytes <= min(sizes, default=limit.bytes)
 
 
-_DAMAGED = (
-    *(OSError, ValueError, ArithmeticError, SyntaxError, EOFError, LookupError, TypeError, AttributeError),
-    *(RuntimeError, AssertionError, MemoryError, struct.error, zlib.error),
-)
-"""What Pillow raises for what is no picture, or a damaged one."""
-
-
 @lru_cache(maxsize=16)
 def _shrink_data(data: str, limit: PictureLimit) -> tuple[str, str] | None:
     """Return the media type (empty: unchanged) and base64 data of a picture within the limit; None when it cannot be
-    read or made so here.
+    read or made so here. It is decoded by a process of its own, for which this waits.
     """
-    try:
-        from PIL import Image
-    except ImportError:
-        return None
-    # Its own limit only warns, like what is wrong with a file, and on the terminal: ours holds below.
-    warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    from hermes.media.pictures import fit_picture_data
+
     try:
         raw = base64.b64decode(data, validate=True)
-        with Image.open(io.BytesIO(raw), formats=_FORMATS) as picture:
-            fits = max(picture.size) <= limit.pixels and len(data) <= limit.bytes
-            if fits and getattr(picture, "n_frames", 1) == 1:
-                return "", data
-            scale = min(1.0, limit.pixels / max(picture.size))
-            picture.draft("RGB", (int(picture.width * scale), int(picture.height * scale)))
-            return _encode_within(picture, limit) if picture.width * picture.height <= _MAX_PIXELS else None
-    except (*_DAMAGED, Image.DecompressionBombError):
+        found = fit_picture_data(raw, limit.pixels, limit.bytes)
+    except (ValueError, HermesError):
         return None
-
-
-def _encode_within(picture: "Image.Image", limit: PictureLimit) -> tuple[str, str] | None:
-    """Return the first frame, upright, in the largest form that is within the limit."""
-    from PIL import Image, ImageOps
-
-    whole = ImageOps.exif_transpose(picture)
-    see_through = whole.mode in ("RGBA", "LA", "PA") or "transparency" in whole.info
-    whole = whole.convert("RGBA" if see_through else "RGB")
-    scale = min(1.0, limit.pixels / max(whole.size))
-    while True:
-        size = (max(1, int(whole.width * scale)), max(1, int(whole.height * scale)))
-        shrunk = whole if size == whole.size else whole.resize(size, Image.Resampling.LANCZOS)
-        for media_type, raw in _encode_forms(shrunk):
-            if len(raw) * 4 // 3 + 4 <= limit.bytes:
-                return media_type, base64.b64encode(raw).decode()
-        if max(size) <= _MIN_SIDE:
-            return None
-        scale *= _SHRINK
-
-
-def _encode_forms(picture: "Image.Image") -> list[tuple[str, bytes]]:
-    """Return the picture in the forms worth trying: PNG where it can be seen through, JPEG on white otherwise."""
-    from PIL import Image
-
-    forms: list[tuple[str, bytes]] = []
-    if picture.mode == "RGBA":
-        forms.append(("image/png", _save(picture, "PNG")))
-        ground = Image.new("RGB", picture.size, "white")
-        ground.paste(picture, mask=picture.getchannel("A"))
-        picture = ground
-    forms.append(("image/jpeg", _save(picture, "JPEG")))
-    return forms
-
-
-def _save(picture: "Image.Image", form: str) -> bytes:
-    out = io.BytesIO()
-    picture.save(out, form, quality=_JPEG_QUALITY)
-    return out.getvalue()
+    return (found.media_type, base64.b64encode(found.data).decode()) if found.media_type else ("", data)

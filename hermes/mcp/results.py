@@ -5,9 +5,9 @@ import binascii
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, structs
 
-from hermes.core.messages import ImagePart, Provenance, Source, ToolStatus
+from hermes.core.messages import ImagePart, Provenance, Source, TextPart, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.tools.tool import ToolOutput
 
@@ -63,6 +63,18 @@ def to_tool_output(result: Raw, server: str) -> ToolOutput:
         images=tuple(images),
         provenance=provenance,
     )
+
+
+async def fit_pictures(output: ToolOutput) -> ToolOutput:
+    """Return the output with its pictures as the transcript keeps them; words stand for those that cannot be shown."""
+    if not output.images:
+        return output
+    from hermes.media.pictures import take_images
+
+    parts = await take_images(output.images)
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    images = tuple(part for part in parts if isinstance(part, ImagePart))
+    return structs.replace(output, text="\n".join([output.text, *texts]), images=images)
 
 
 def read_content(content: Iterable[Raw], provenance: Provenance) -> tuple[list[str], list[ImagePart]]:

@@ -20,7 +20,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.mcp.definitions import MCP_TOOL_PREFIX, McpToolDefinition
-from hermes.mcp.results import list_resource_lines, read_resource_output, to_tool_output
+from hermes.mcp.results import fit_pictures, list_resource_lines, read_resource_output, to_tool_output
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer
 from hermes.safety.shell.findings import CommandFinding, Verdict
@@ -127,7 +127,8 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
     """Return the tool that stands for a server's tool."""
 
     async def call_tool(context: ToolContext, arguments: Arguments) -> ToolOutput:
-        return to_tool_output(await server.call_tool(definition, arguments, context.asker), server.spec.name)
+        result = await server.call_tool(definition, arguments, context.asker)
+        return await fit_pictures(to_tool_output(result, server.spec.name))
 
     return _make_tool(server, definition, known_tools, call_tool)
 
@@ -210,7 +211,8 @@ def _make_resource_tools(server: McpServer, known_tools: KnownMcpTools, taken: s
         return ToolOutput(text="\n".join(lines) or "(nothing)", provenance=Provenance(Source.MCP, name))
 
     async def read_resource(context: ToolContext, arguments: Arguments) -> ToolOutput:
-        return read_resource_output(await server.read_resource(str(arguments["uri"]), context.asker), name)
+        result = await server.read_resource(str(arguments["uri"]), context.asker)
+        return await fit_pictures(read_resource_output(result, name))
 
     made = []
     for definition, run in ((_RESOURCE_LIST, list_resources), (_RESOURCE_READ, read_resource)):

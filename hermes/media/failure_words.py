@@ -1,9 +1,9 @@
 """Why a file cannot be read, in words: each the end of a sentence."""
 
 from hermes.i18n.messages import N_
+from hermes.media.extras import EXTRAS
 from hermes.util.text import strip_control_characters, to_one_line
 
-_EXTRAS = ("documents", "media")
 _LONGEST = 200
 
 
@@ -17,7 +17,7 @@ def describe_failure(code: str, detail: str) -> str:
             return N_("it unpacks to more than {size}", size=said)
         case "memory":
             return N_("it needs more than 150 MB")
-        case "missing" if said in _EXTRAS:
+        case "missing" if said in EXTRAS:
             return N_("the extra `{extra}` is missing: {command}", extra=said, command=make_install_line(said))
         case "unsupported":
             return N_("it is {what}", what=said) if said else N_("it is of a kind that nothing here reads")

@@ -45,7 +45,8 @@ _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
 _FREE_HANDLE = 200
 """Handles from here on hold copies while the process's own are put in their places."""
-_CRASH_NEAR_LIMIT = 100 << 20
+_CRASH_NEAR_LIMIT = 64 << 20
+"""Bytes of memory above which a library that gives up had no more of it: it is looked at now and then only."""
 MAX_ANSWER = 12 << 20
 """Bytes of an answer."""
 _PACKAGES = (
@@ -115,8 +116,12 @@ class WorkerRun:
             self._is_given_up = True
             self._kill()
 
-    def run(self) -> ReaderAnswer:
-        """Read the file. Raises ToolError with the reason as the end of a sentence."""
+    def read(self) -> ReaderAnswer:
+        """Have the file read. Raises ToolError with the reason as the end of a sentence."""
+        return _check_answer(self._run())
+
+    def _run(self) -> ReaderAnswer:
+        """Run the reader to its end and return what it has answered. Raises ToolError."""
         support = find_support()
         why = explain_missing_box(support)
         if why:
@@ -184,10 +189,13 @@ class WorkerRun:
         number = -code if code < 0 else code - 128
         if number in (signal.SIGXCPU, signal.SIGKILL) or "CPU" in errors:
             raise ToolError(N_("reading it took more than {seconds:g} s", seconds=_CPU_SECONDS))
-        if self.most_memory > _CRASH_NEAR_LIMIT or "MemoryError" in errors or "memory allocation" in errors:
+        near_limit = number == signal.SIGABRT and self.most_memory > _CRASH_NEAR_LIMIT
+        if near_limit or "MemoryError" in errors or "memory allocation" in errors:
             raise ToolError(N_("it needs more than {size} MB", size=MEMORY_LIMIT >> 20))
         if code == _NO_BOX or errors.startswith("bwrap:"):
             raise ToolError(N_("its reader could not be started: {error}", error=errors[:200]))
+        if number > 0:
+            raise ToolError(N_("it is damaged: it crashed its reader (signal {number})", number=number))
         raise ToolError(N_("it is damaged: its reader ended with {code}", code=code))
 
 
@@ -253,7 +261,7 @@ async def run_reader(file: int, request: dict[str, object]) -> ReaderAnswer:
     a sentence: `it is encrypted`.
     """
     run = WorkerRun(file, request)
-    future = asyncio.wrap_future(_get_executor().submit(run.run))
+    future = asyncio.wrap_future(_get_executor().submit(run.read))
     try:
         async with asyncio.timeout(_QUEUE_SECONDS):
             answer = await asyncio.shield(future)
@@ -263,12 +271,12 @@ async def run_reader(file: int, request: dict[str, object]) -> ReaderAnswer:
         if not future.done():
             run.give_up()
             await asyncio.wait({future})
-    return _check_answer(answer)
+    return answer
 
 
 def run_reader_here(file: int, request: dict[str, object]) -> ReaderAnswer:
     """Have a file read as `run_reader` does, and wait for it in this thread."""
-    return _check_answer(_get_executor().submit(WorkerRun(file, request).run).result(timeout=_QUEUE_SECONDS))
+    return _get_executor().submit(WorkerRun(file, request).read).result(timeout=_QUEUE_SECONDS)
 
 
 def _check_answer(answer: ReaderAnswer) -> ReaderAnswer:

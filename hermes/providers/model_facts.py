@@ -55,10 +55,11 @@ _MILLION = 1_000_000
 
 
 class ModelFacts(Struct, frozen=True, omit_defaults=True):
-    """A model's window in tokens and its price, as far as a list says them."""
+    """A model's window in tokens, its price, and whether it takes pictures, as far as a list says them."""
 
     context_length: int | None = None
     price: Price | None = None
+    pictures: bool | None = None
 
 
 class ModelFile(Struct, frozen=True, kw_only=True):
@@ -77,10 +78,12 @@ class ModelFile(Struct, frozen=True, kw_only=True):
             return record
         windows = {name: one.context_length for name, one in facts.items() if one.context_length is not None}
         prices = {name: one.price for name, one in facts.items() if one.price is not None}
+        pictures = {name: one.pictures for name, one in facts.items() if one.pictures is not None}
         return structs.replace(
             record,
             context_lengths={**record.context_lengths, **windows},
             prices={**record.prices, **prices},
+            pictures={**record.pictures, **pictures},
         )
 
 
@@ -111,15 +114,27 @@ def read_own_row(row: object) -> tuple[str, ModelFacts] | None:
     if not isinstance(row, Mapping) or not is_model_name(name):
         return None
     assert isinstance(name, str)
-    return name, ModelFacts(read_window(row) or read_window(row.get("meta")), _read_own_price(row.get("pricing")))
+    window = read_window(row) or read_window(row.get("meta"))
+    return name, ModelFacts(window, _read_own_price(row.get("pricing")), _read_inputs(row.get("architecture")))
 
 
 def read_dev_row(row: object) -> ModelFacts:
     """Return the facts of a model of models.dev."""
     limit = row.get("limit") if isinstance(row, Mapping) else None
     cost = row.get("cost") if isinstance(row, Mapping) else None
+    modalities = row.get("modalities") if isinstance(row, Mapping) else None
     window = _read_tokens(limit.get("context")) if isinstance(limit, Mapping) else None
-    return ModelFacts(window, _read_dev_price(cost))
+    return ModelFacts(window, _read_dev_price(cost), _read_inputs(modalities))
+
+
+def _read_inputs(about: object) -> bool | None:
+    """Return whether pictures are among what a model takes: models.dev lists it under `input`, OpenRouter under
+    `input_modalities`; None where neither says anything.
+    """
+    if not isinstance(about, Mapping):
+        return None
+    listed = about.get("input") or about.get("input_modalities")
+    return "image" in listed if isinstance(listed, list) and listed else None
 
 
 def is_model_name(name: object) -> bool:

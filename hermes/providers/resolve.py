@@ -23,7 +23,14 @@ from hermes.providers.records import (
     list_variable_keys,
     load_record,
 )
-from hermes.providers.wire import Endpoint, ProviderRecord, load_cloud, matches_model, resolve_wire_name
+from hermes.providers.wire import (
+    Endpoint,
+    ProviderRecord,
+    find_by_name,
+    load_cloud,
+    matches_model,
+    resolve_wire_name,
+)
 from hermes.util.hosts import is_loopback
 from hermes.util.text import compile_late, redact_url
 
@@ -150,11 +157,7 @@ def find_known_length(found: ProviderRecord, model: str) -> int | None:
     """Return the record's own word on a model's window: by its name, else by the longest prefix; None when
     it has none.
     """
-    lengths = found.context_lengths
-    if model in lengths:
-        return lengths[model]
-    prefixes = [name for name in lengths if name.endswith("*") and model.startswith(name[:-1])]
-    return lengths[max(prefixes, key=len)] if prefixes else None
+    return find_by_name(found.context_lengths, model)
 
 
 def _choose_provider(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -75,6 +75,17 @@ class Quirks(KeyHolder, frozen=True, kw_only=True):
 def matches_model(model: str, patterns: Iterable[str]) -> bool:
     """Return whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
     return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
+
+
+T = TypeVar("T")
+
+
+def find_by_name(facts: Mapping[str, T], model: str) -> T | None:
+    """Return what a record says of a model: under its name, else under the longest prefix; None for nothing."""
+    if model in facts:
+        return facts[model]
+    prefixes = [name for name in facts if name.endswith("*") and model.startswith(name[:-1])]
+    return facts[max(prefixes, key=len)] if prefixes else None
 
 
 class ProviderRecord(Struct, frozen=True, kw_only=True):
@@ -191,10 +202,8 @@ def takes_effort(endpoint: Endpoint) -> bool:
 
 
 def takes_images(endpoint: Endpoint) -> bool | None:
-    """Return whether this model takes pictures; None where nobody has said so."""
-    known = endpoint.record.pictures
-    names = [name for name in known if matches_model(endpoint.model, (name,))]
-    return known[max(names, key=lambda name: (name == endpoint.model, len(name)))] if names else None
+    """Return whether this model takes pictures; None where that is unknown."""
+    return find_by_name(endpoint.record.pictures, endpoint.model)
 
 
 class ServerEvent(Struct, frozen=True):

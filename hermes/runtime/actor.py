@@ -22,7 +22,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import BeforeCompress
-from hermes.runtime.conversation import LiveConversation, list_open_calls
+from hermes.runtime.conversation import ConversationPictures, LiveConversation, list_open_calls
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMessage, SessionMailbox, build_turn_note
 from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
@@ -382,9 +382,9 @@ class SessionActor:
                 await hook()
             if queued.letter_id:
                 self._recorder.take_inbox_rows((queued.letter_id,))
-            attached_parts = await self.attachments.collect_parts(queued.inbound)
+            joining = [*await self.attachments.collect_parts(queued.inbound), *self._deps.steering()]
             now = self._deps.clock.now()
-            user = _make_user_message(self.conversation, queued.inbound, [*attached_parts, *self._deps.steering()], now)
+            user = await _make_user_message(self.conversation, queued.inbound, joining, now)
             state = _make_turn_state(self._parts, self.conversation, new_turn_id(), user, self.calls_left)
             _refuse_message(state, self.attachments.refusal)
             if calls := self.conversation.open_calls:
@@ -496,8 +496,8 @@ def _make_turn_state(
     calls_left: int | None,
     resumed: ResumedTurn | None = None,
 ) -> TurnState:
-    """Return the state that a turn begins with."""
-    return TurnState(
+    """Return the state that a turn begins with; tools know the pictures of its messages from then on."""
+    state = TurnState(
         turn_id=turn_id,
         session_id=conversation.session_id,
         user=user,
@@ -511,6 +511,8 @@ def _make_turn_state(
         resumed=resumed,
         housekeeping=parts.deps.toolbox.housekeeping,
     )
+    parts.deps.context.state.pictures = ConversationPictures(conversation, state.messages)
+    return state
 
 
 def _refuse_message(state: TurnState, reason: str) -> None:
@@ -532,11 +534,20 @@ def _wrap_failure(error: Exception) -> HermesError:
     return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 
-def _make_user_message(
+async def _take_pictures(images: Sequence[ImagePart]) -> Sequence[ImagePart | TextPart]:
+    """Return a message's pictures as the transcript keeps them: small enough for every model, and always the same."""
+    if not images:
+        return ()
+    from hermes.media.pictures import take_images
+
+    return await take_images(images)
+
+
+async def _make_user_message(
     conversation: LiveConversation, inbound: InboundMessage, joining: Sequence[ImagePart | TextPart], now: float
 ) -> Message:
     """Return the person's message, with date, time and folder added where they have changed."""
-    more: list[ImagePart | TextPart] = [*inbound.images, *inbound.quoted, *joining]
+    more: list[ImagePart | TextPart] = [*await _take_pictures(inbound.images), *inbound.quoted, *joining]
     if inbound.results and not inbound.text and not more:
         return Message(role=Role.USER, parts=())
     if conversation.frame.tools:

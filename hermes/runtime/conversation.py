@@ -18,9 +18,19 @@ from msgspec import Struct, field, structs
 from hermes.agent import prompts
 from hermes.agent.turn import ResumedTurn
 from hermes.core.errors import NotFoundError
-from hermes.core.frame import EpochFrame
+from hermes.core.frame import EpochFrame, Rewrite
 from hermes.core.ids import is_nested_call
-from hermes.core.messages import Message, Part, Role, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.messages import (
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    Source,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
@@ -119,6 +129,28 @@ class LiveConversation(Struct):
         """Continue in another epoch."""
         self.epoch, self.frame, self.lineage, self.client = number, frame, lineage, client
         self.epoch_bytes[number] = lineage.message_bytes
+
+
+class ConversationPictures:
+    """The pictures of a conversation whose turn runs; `messages` are those of the turn."""
+
+    def __init__(self, conversation: LiveConversation, messages: Sequence[Message]) -> None:
+        self._conversation = conversation
+        self._messages = messages
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether the conversation's model is sent pictures, as far as that is known."""
+        return Rewrite.NO_IMAGES not in self._conversation.frame.rewrites
+
+    def find(self, reference: str) -> ImagePart | None:
+        """Return the newest picture of that name, or None."""
+        for messages in (self._messages, self._conversation.messages):
+            for message in reversed(messages):
+                found = next((image for image in message.images() if image.reference == reference), None)
+                if found is not None:
+                    return found
+        return None
 
 
 def _has_other_parameters(stored: EpochFrame, wanted: EpochFrame) -> bool:

@@ -2,9 +2,10 @@
 
 import asyncio
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
@@ -13,7 +14,7 @@ from hermes.agent.turn import Emit, TurnState
 from hermes.core.errors import ConfigError
 from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import PICTURE_REWRITES, EpochFrame, Rewrite
-from hermes.core.messages import Message
+from hermes.core.messages import Message, Role
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
@@ -28,6 +29,8 @@ from hermes.util.localizable import join_localizable
 
 if TYPE_CHECKING:
     from hermes.runtime.undo import TurnUndo
+_CARRIERS = {Rewrite.TEXT_RESULTS: (Role.TOOL,), Rewrite.NO_IMAGES: (Role.USER, Role.TOOL)}
+"""The roles whose messages a rewrite of pictures is about."""
 
 
 class ModelCandidate(Struct, frozen=True):
@@ -161,7 +164,7 @@ class SessionEpochs:
         from hermes.llm.role_order import ROLE_REWRITES
 
         frame = self._conversation.frame
-        if how in frame.rewrites:
+        if how in frame.rewrites or (how in _CARRIERS and not self._has_pictures(state, _CARRIERS[how])):
             return False
         tools = simplify_schemas(frame.tools) if how is Rewrite.PLAIN_SCHEMAS else frame.tools
         changed = structs.replace(frame, rewrites=(*frame.rewrites, how), tools=tools)
@@ -177,6 +180,11 @@ class SessionEpochs:
     async def prepare_request(self, state: TurnState, emit: Emit) -> None:
         """Compress a transcript that is about to become too long. Costs next to nothing where nothing is to be done."""
         await self.compression.compress_if_full(state, emit)
+
+    def _has_pictures(self, state: TurnState, carriers: Collection[Role]) -> bool:
+        """Return whether a message of these roles has a picture."""
+        messages = chain(self._conversation.messages, state.messages)
+        return any(message.role in carriers and any(message.images()) for message in messages)
 
     async def shrink_pictures(self, state: TurnState, failure: Failure, emit: Emit) -> bool:
         """Send pictures smaller, since the provider finds one of them too large; False when they cannot be."""

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
+from hermes.config.tool_settings import ImageInput
 from hermes.context.prompt import (
     DEFAULT_IDENTITY,
     PERSONALITIES,
@@ -27,7 +28,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import EpochFrame, Rewrite, Sampling, ToolSchema, TransientContext
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
-from hermes.providers.wire import Endpoint, load_wire, takes_effort
+from hermes.providers.wire import Endpoint, load_wire, takes_effort, takes_images
 from hermes.runtime.recorder import redact_message
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.features import Feature
@@ -131,10 +132,12 @@ def _read_prefill(file: Path) -> list[Message]:
     raise ConfigError(said, "`prefill_messages_file` names a JSON list of objects with `role` and `content`.")
 
 
-def _choose_rewrites(endpoint: Endpoint, *, streams: bool) -> tuple[Rewrite, ...]:
+def _choose_rewrites(endpoint: Endpoint, *, streams: bool, images: ImageInput) -> tuple[Rewrite, ...]:
     """Return what an epoch with this model sends in another form from its beginning."""
-    merged = (Rewrite.MERGED_ROLES,) if endpoint.record.quirks.strict_roles else ()
-    return merged if streams else (*merged, Rewrite.WHOLE_ANSWERS)
+    rewrites = [Rewrite.MERGED_ROLES] if endpoint.record.quirks.strict_roles else []
+    rewrites += [] if streams else [Rewrite.WHOLE_ANSWERS]
+    is_blind = images is ImageInput.AUTO and takes_images(endpoint) is False
+    return (*rewrites, Rewrite.NO_IMAGES) if is_blind or images is ImageInput.TEXT else tuple(rewrites)
 
 
 T = TypeVar("T")
@@ -202,7 +205,7 @@ class FrameBuilder:
             encoder_version=load_wire(endpoint.wire).version,
             system=system,
             tools=schemas,
-            rewrites=_choose_rewrites(endpoint, streams=settings.model.stream),
+            rewrites=_choose_rewrites(endpoint, streams=settings.model.stream, images=settings.agent.image_input_mode),
             aside=self._aside,
             sampling=Sampling(
                 temperature=_first_given(options.temperature, settings.model.temperature, record.temperature),

@@ -64,8 +64,8 @@ _REFERENCE = re.compile(
 
 _PATH_CHARACTERS = re.compile(r"[A-Za-z0-9_.+/~-]+(?::\d{1,7}(?:-\d{1,7})?)?", re.ASCII)
 _FILE_SUFFIXES = re.compile(
-    r"\.(c|cc|cfg|conf|cpp|cs|css|csv|go|h|hpp|html?|ini|java|jpe?g|jsx?|json|kt|log|lua|md|mjs|pdf|php|pl|png|ps1|py|rb|rs"
-    r"|rst|scala|sh|sql|svg|swift|toml|tsx?|txt|vue|xml|ya?ml)",
+    r"\.(avif|c|cc|cfg|conf|cpp|cs|css|csv|docx|eml|epub|go|h|heic|hpp|html?|ini|ipynb|java|jpe?g|jsx?|json|kt|log|lua|md|mjs"
+    r"|od[pst]|pdf|php|pl|png|pptx|ps1|py|rb|rs|rst|scala|sh|sql|svg|swift|toml|tsx?|txt|vue|webp|xlsx?|xml|ya?ml)",
     re.IGNORECASE,
 )
 """Endings by which a name without a folder is meant as a file, and not as the attribute of a decorator."""

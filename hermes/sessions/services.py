@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
     from hermes.plugin_host.host import PluginHost
     from hermes.sessions.mcp_servers import AgreedServers
-    from hermes.sessions.model.side_models import SideTaskFactory
+    from hermes.sessions.model.side_models import SessionSideModels, SideTaskFactory
     from hermes.speech.service import SpeechService
-    from hermes.tools.session import SideModels
 
 
 _PROJECT_PLATFORMS = ("cli", "api")
@@ -152,6 +151,7 @@ class Services:
             backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
             on_allowed=self._allow_always,
+            get_supervisors=lambda: self.supervisors,
             get_speech=self.speech,
         )
         self.frame_builder = FrameBuilder(self.home, self.settings, self.options, self.redactor)
@@ -328,12 +328,6 @@ class Services:
             [*model_openers(self._side_models[purpose], client), open_chosen_model, *model_openers(self.models, client)]
         )
 
-    def open_side_models(self, create_task: "SideTaskFactory") -> "SideModels":
-        """Return the side models that tools of a session ask; `create_task` makes its side tasks."""
-        from hermes.sessions.model.side_models import SessionSideModels
-
-        return SessionSideModels(self.settings.auxiliary, create_task)
-
     async def open_model_choice(self, choice: ModelChoice) -> ModelConnection:
         """Open another model than the process's own, once. Raises ConfigError when it cannot be used."""
         if choice == self.model.choice:
@@ -462,3 +456,10 @@ def prepare_mcp_servers(services: Services, settings: Settings) -> "McpServers":
         services.redactor,
         workspace=options.cwd or os.getcwd(),
     )
+
+
+def open_side_models(services: Services, create_task: "SideTaskFactory") -> "SessionSideModels":
+    """Return the side models that tools of a session ask; `create_task` makes its side tasks."""
+    from hermes.sessions.model.side_models import SessionSideModels
+
+    return SessionSideModels(services.settings.auxiliary, create_task)

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from hermes.agent.loop_detection import LoopLimits, LoopThresholds
 from hermes.agent.turn import TurnDeps, TurnState
 from hermes.config.home import HermesHome
-from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, SideTaskSettings
+from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, Settings, SideTaskSettings
 from hermes.context.engine import ContextEngine, EngineSetup, open_engine
 from hermes.core.checkpoints import FileLoss, WorkspaceChanges
 from hermes.core.errors import StoreError
@@ -47,7 +47,7 @@ from hermes.sessions.features.features import (
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.services import Services, prepare_mcp_servers
+from hermes.sessions.services import Services, open_side_models, prepare_mcp_servers
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
@@ -340,7 +340,7 @@ class SessionBuilder:
             tools.context,
             safeguard=_guard_buffers(tools.context, checkpoints),
             todo_list=todo_list,
-            open_side_models=lambda: services.open_side_models(self._create_side_task),
+            open_side_models=partial(open_side_models, services, self._create_side_task),
         )
         self._settling.append(context)
         deps = TurnDeps(
@@ -562,21 +562,13 @@ class SessionBuilder:
             tools.toolbox,
             tools.gate,
             approver=approvals,
-            reviewer=self._build_reviewer(),
+            reviewer=_build_reviewer(self._services.settings, self._create_side_task),
             tool_delay=_given_or_configured(self._plan.options.tool_delay, self._services.settings.agent.tool_delay),
             marks=self._marks,
             code_journal=recorder,
         )
         executor.hooks = hooks
         return executor
-
-    def _build_reviewer(self) -> CallReviewer | None:
-        """Return the model that reviews what the rules allow, or None unless the approval mode is `smart`."""
-        if approval_mode(self._services.settings) != "smart":
-            return None
-        from hermes.runtime.reviewer import ModelReviewer
-
-        return ModelReviewer(self._create_side_task("approval", self._services.settings.auxiliary.approval))
 
     def _make_frame_function(self, tools: SessionTools, features: Feature) -> Callable[[Endpoint], EpochFrame]:
         """Return the function that frames the session's epochs and records remarks about the prompt."""
@@ -593,6 +585,17 @@ class SessionBuilder:
             return made
 
         return build_frame
+
+
+def _build_reviewer(
+    settings: Settings, create_task: Callable[[str, SideTaskSettings], SideTask]
+) -> CallReviewer | None:
+    """Return the model that reviews what the rules allow, or None unless the approval mode is `smart`."""
+    if approval_mode(settings) != "smart":
+        return None
+    from hermes.runtime.reviewer import ModelReviewer
+
+    return ModelReviewer(create_task("approval", settings.auxiliary.approval))
 
 
 def _read_hook_sets(services: Services, plan: SessionPlan) -> "Sequence[HookSet]":
@@ -756,9 +759,7 @@ async def _settle_marks(marks: EffectMarks, contexts: Sequence[ToolContext]) -> 
 def _make_checkpoint_hook(
     checkpoints: SessionCheckpoints, services: Services, marks: EffectMarks, context: ToolContext
 ) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-    """Return a hook that closes the checkpoint after a turn that changed files, and deletes those too old; marks of
-    untrusted content are tied to what the turn has left.
-    """
+    """Return a hook that closes the checkpoint of a turn that changed files, settles marks, and deletes old ones."""
 
     async def complete_checkpoint(state: TurnState, _ended: TurnEnded) -> None:
         await marks.settle(context)

@@ -12,7 +12,7 @@ from hermes.config.trusted_folders import TrustFile, read_trusted_folders
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import PROGRAM, Message, Source, TextPart
 from hermes.core.work_mode import WorkMode
-from hermes.execution.base import StopOutcome
+from hermes.execution.base import SitePermissions, StopOutcome
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.safety.policy import PolicyRule, check_rules
@@ -23,7 +23,16 @@ from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry, ToolSurroundings
-from hermes.tools.session import Asker, CodeAccess, ToolContext, ToolLimits, ToolState, WebAccess
+from hermes.tools.session import (
+    Asker,
+    BrowserAccess,
+    CodeAccess,
+    ImageGeneration,
+    ToolContext,
+    ToolLimits,
+    ToolState,
+    WebAccess,
+)
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.toolsets import MCP_TOOLSET, is_plugin_toolset, without_mcp_toolsets
@@ -32,6 +41,10 @@ from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates, escape_surrogates, to_one_line
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from hermes.browser.page_report import PageReporter
+    from hermes.execution.supervisor import Supervisors
     from hermes.sessions.port import Delegator
     from hermes.speech.service import SpeechService
 
@@ -140,6 +153,10 @@ class SessionPlan(Struct, frozen=True, kw_only=True):
     """Returns what has tasks done by sub-agents of a live session, by its id."""
 
 
+_DOWNLOADS = "downloads"
+"""The folder of the browser's downloads, in the session's own."""
+
+
 class ProcessDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of tools that all sessions of a process share."""
 
@@ -149,8 +166,28 @@ class ProcessDeps(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     on_allowed: Callable[[Sequence[str]], None] | None = None
     """Told the patterns of an answer "always", for the sessions that are opened later."""
+    get_supervisors: "Callable[[], Supervisors] | None" = None
+    """Returns what programs of sessions run under; None: sessions have no browser."""
     get_speech: "Callable[[], SpeechService] | None" = None
     """Returns what speaks, imported when it is first wanted."""
+
+
+class _LazyBrowser:
+    """A session's browser that is built at its first use: nothing of it is imported before."""
+
+    def __init__(self, build: Callable[[], BrowserAccess]) -> None:
+        self._build = build
+        self._built: BrowserAccess | None = None
+
+    def use_pages(
+        self, permissions: SitePermissions | None, opens: str = ""
+    ) -> "AbstractAsyncContextManager[PageReporter]":
+        self._built = self._built or self._build()
+        return self._built.use_pages(permissions, opens)
+
+    async def close(self) -> None:
+        if self._built is not None:
+            await self._built.close()
 
 
 class SessionTools(Struct, frozen=True):
@@ -213,8 +250,10 @@ class SessionTools(Struct, frozen=True):
         ]
 
     async def close(self) -> None:
-        """End the session's background processes and the backend."""
+        """End the session's background processes, its browser and the backend."""
         await self.state.close()
+        if self.context.browser is not None:
+            await self.context.browser.close()
         await self.context.backend_handle.close()
 
 
@@ -281,6 +320,8 @@ def build_session_tools(
         ),
         code=_build_code_access(settings, home, environ),
         get_speech=process_deps.get_speech,
+        browser=_build_browser(settings, home, process_deps, spill),
+        image_generation=_build_image_generation(settings, spill if options.person else home.root / "media"),
     )
     if options.editor_files is not None and not options.depth:
         from hermes.sessions.editors.open_buffers import EditorBuffers
@@ -297,6 +338,32 @@ def build_session_tools(
         toolbox.is_withdrawn = _make_withdrawal_check(limit, extra_tools)
 
     return SessionTools(toolbox, gate, context, state, remarks, servers, reselect, narrow, unkept)
+
+
+def _build_browser(
+    settings: Settings, home: HermesHome, process_deps: ProcessDeps, spill: Path
+) -> BrowserAccess | None:
+    get_supervisors = process_deps.get_supervisors
+    if get_supervisors is None:
+        return None
+
+    def build() -> BrowserAccess:
+        from hermes.sessions.features.session_browser import build_session_browser
+
+        return build_session_browser(settings, home, process_deps.environ, spill / _DOWNLOADS, get_supervisors())
+
+    return _LazyBrowser(build)
+
+
+def _build_image_generation(settings: Settings, folder: Path) -> ImageGeneration:
+    chosen = settings.image_gen
+    return ImageGeneration(
+        provider=chosen.provider,
+        model=chosen.model,
+        base_url=chosen.base_url,
+        seconds=chosen.timeout,
+        folder=folder / "generated",
+    )
 
 
 def _build_code_access(settings: Settings, home: HermesHome, environ: Mapping[str, str]) -> CodeAccess:

@@ -502,7 +502,8 @@ class Toolbox:
 
     def search(self, query: str, limit: int) -> list[FoundTool]:
         """Return the deferred tools that match best: words of the query found in name, toolset and description."""
-        words = {word for word in query.lower().replace("_", " ").split() if word}
+        given = {*query.lower().replace("_", " ").split()}
+        words = {word for word in given if len(word) > 2 or not word.isascii()} or given  # "a" is in every name
         scored: list[tuple[int, str]] = []
         for name in self.list_deferred_names():
             tool = self._tools[name]

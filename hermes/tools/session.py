@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -32,6 +33,7 @@ from hermes.util.file_handles import find_real_path
 from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
+    from hermes.browser.page_report import PageReporter
     from hermes.core.code_runs import CodeRunState, StoredCodeRun
     from hermes.safety.urls import Resolver
     from hermes.speech.service import SpeechService
@@ -69,6 +71,30 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
         return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
 
 
+class ImageGeneration(Struct, frozen=True, kw_only=True):
+    """What the person has set for pictures that are made (`image_gen:`), and the folder in which they are kept."""
+
+    provider: str = ""
+    model: str = ""
+    base_url: str = ""
+    seconds: float = 180.0
+    """The seconds that one picture may take."""
+    folder: Path
+
+
+class KnownPictures(Protocol):
+    """The pictures of a conversation."""
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether the conversation's model is sent pictures, as far as that is known."""
+        ...
+
+    def find(self, reference: str) -> ImagePart | None:
+        """Return the picture of that name (`ImagePart.reference`), or None."""
+        ...
+
+
 class SideAnswer(Struct, frozen=True):
     """What a side model wrote. `is_whole` is false where it reached the most that it may write."""
 
@@ -84,10 +110,32 @@ class SideModels(Protocol):
         """Return whether the settings leave this side task to a model."""
         ...
 
+    def is_named(self, purpose: str) -> bool:
+        """Return whether the settings name a model for this side task."""
+        ...
+
     async def ask(
         self, purpose: str, system: str, text: str, *, images: Sequence[ImagePart] = (), max_tokens: int
     ) -> SideAnswer:
         """Return the answer of the first model that gives one. Raises ToolError when none does, and says why."""
+        ...
+
+
+class BrowserAccess(Protocol):
+    """The way of a session to its browser."""
+
+    def use_pages(
+        self, permissions: SitePermissions | None, opens: str = ""
+    ) -> "AbstractAsyncContextManager[PageReporter]":
+        """Lend the tabs of the session's browser for one call, which `permissions` are asked for; it is started if need
+        be, and one browser after another has tabs and refs of its own. `opens` is the address that the call opens.
+
+        Raises BrowserError with what to do when none can be started.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the browser."""
         ...
 
 
@@ -368,6 +416,8 @@ class ToolState(Struct):
     """The command that a call waits for now."""
     tell_process_end: "Callable[[BackgroundProcess], None] | None" = None
     """Tells the person of the end of a background process."""
+    pictures: KnownPictures | None = None
+    """The pictures of the conversation, since its first turn in this process."""
     started_processes: "ProcessTable | None" = None
     """The background processes; None before anything has asked for them."""
 
@@ -407,6 +457,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     deferred_tools: DeferredTools | None = None
     search_path: str = ""
     web: WebAccess | None = None
+    browser: BrowserAccess | None = None
+    """The session's browser; None where there is none."""
     taint_marks: TaintMarks = NOTHING_MARKED
     """Files that hold untrusted content since they were written."""
     search_seconds: float = 30.0
@@ -438,6 +490,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """What a person has open in an editor; None where there is none, or it does not say."""
     nested_calls: NestedCalls | None = None
     """Makes calls for the code of this call; None for tools that run no such code."""
+    image_generation: ImageGeneration | None = None
+    """How pictures are made; None where they are not."""
     open_side_models: "Callable[[], SideModels] | None" = None
     """Returns the models of side tasks; None where there are none."""
 

@@ -20,7 +20,8 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 
 _CORE = _split_words(
-    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution tts"
+    "file terminal todo clarify web browser vision image_gen tts skills memory session_search cronjob delegation"
+    " code_execution"
 )
 _PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
 """Front-ends by which settings name sets, as those of other programs do: each has the same tools."""
@@ -34,6 +35,11 @@ tools: tool_search tool_call
 clarify: clarify
 web: web_search web_extract
 search: web_search
+browser: browser_navigate browser_snapshot browser_click browser_type browser_press browser_select browser_scroll
+browser: browser_hover browser_drag browser_upload browser_wait browser_tabs browser_back browser_dialog
+browser: browser_console browser_get_images browser_vision web_search
+vision: vision_analyze
+image_gen: image_generate
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
 messages: send_message
@@ -46,7 +52,7 @@ tts: text_to_speech
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
-        x_search vision video image_gen video_gen computer_use browser context_engine project
+        x_search video video_gen computer_use context_engine project
         homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
@@ -59,8 +65,10 @@ named, and nothing more is done.
 
 
 def _parse_tool_lists() -> dict[str, Toolset]:
-    rows = (line.partition(":") for line in _TOOL_LISTS.strip().splitlines())
-    return {name: Toolset(tools=_split_words(tools)) for name, _, tools in rows}
+    found: dict[str, tuple[str, ...]] = {}
+    for name, _, tools in (line.partition(":") for line in _TOOL_LISTS.strip().splitlines()):
+        found[name] = (*found.get(name, ()), *_split_words(tools))
+    return {name: Toolset(tools=tools) for name, tools in found.items()}
 
 
 def _combine_sets(*names: str) -> Toolset:
@@ -70,20 +78,20 @@ def _combine_sets(*names: str) -> Toolset:
 TOOLSETS: Mapping[str, Toolset] = {
     **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
-    "safe": _combine_sets("web"),
+    "safe": _combine_sets("web", "vision", "image_gen"),
     "coding": _combine_sets(
-        *_split_words("file terminal todo clarify web skills memory session_search delegation code_execution")
+        *_split_words(
+            "file terminal todo clarify web vision image_gen skills memory session_search delegation code_execution"
+        )
     ),
     **{f"hermes-{name}": _combine_sets(*_CORE) for name in _PLATFORMS},
-    "hermes-webhook": _combine_sets("clarify", "web"),
+    "hermes-webhook": _combine_sets("clarify", "web", "vision"),
     "hermes-gateway": _combine_sets(
         *(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)
     ),
 }
 
-DEFAULT_TOOLSETS = _split_words(
-    "file terminal todo clarify web skills memory session_search cronjob delegation code_execution tts"
-)
+DEFAULT_TOOLSETS = _CORE
 ALL_TOOLSETS = ("all", "*")
 MCP_TOOLSET = "mcp"
 """The tool set that stands for all servers of MCP; `mcp-NAME` is the set of one server."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -147,8 +146,3 @@ def _list_rows(value: object) -> list[object]:
 
 def _fold_url(url: str) -> str:
     return url.strip().rstrip("/")
-
-
-def find_host(base: str) -> str:
-    """Return the host of a service's address, with its port where it has one."""
-    return urlsplit(base).netloc.rpartition("@")[2]

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct
 
@@ -64,6 +64,11 @@ def is_same_site(host: str, other: str) -> bool:
     """Return whether a redirect stays on the requested site: the same host, or one above or below it."""
     one, two = host.removeprefix("www."), other.removeprefix("www.")
     return one == two or one.endswith(f".{two}") or two.endswith(f".{one}")
+
+
+def find_host(base: str) -> str:
+    """Return the host of an address, with its port where it has one."""
+    return urlsplit(base).netloc.rpartition("@")[2]
 
 
 class WebFetcher:

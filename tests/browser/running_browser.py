@@ -13,6 +13,7 @@ from tests.requirements import find_program
 
 _FLAGS = (
     "--headless=new",
+    "--site-per-process",
     "--remote-debugging-pipe",
     "--no-sandbox",
     "--no-first-run",

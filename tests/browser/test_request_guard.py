@@ -30,18 +30,18 @@ async def test_nothing_of_it_leaves_the_box(group: int, tmp_path: Path) -> None:
     async with SmallWeb(pages).running() as web, boxed_browser(tmp_path, web) as browser:
         web.names = NAMES
         person = Person(HOST)
-        async with browser.use(person) as tabs:
+        async with browser.use_pages(person) as pages:
             for name in [*PAGES][group::_GROUPS]:
                 web.seen.clear()
                 web.connected.clear()
-                tab = await tabs.open_tab()
+                tab = await pages.browser.open_tab()
                 problem = await navigate(tab, f"http://{HOST}/{name}")
                 assert problem in ("", "net::ERR_ABORTED"), (name, problem)
                 await wait_for(tab, lambda title: title != "begun")
                 # A page that leaves does so before the next one is opened, and goes on until it is asked about.
-                await tabs.open_tab()
-                for number in [*tabs.tabs]:
-                    await tabs.close_tab(number)
+                await pages.browser.open_tab()
+                for number in [*pages.browser.tabs]:
+                    await pages.browser.close_tab(number)
                 bad = [one for one in web.seen if is_forbidden(*one)]
                 assert not bad, (name, bad)
                 assert {address for address, _ in web.connected} <= {PUBLIC}, name

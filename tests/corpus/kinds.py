@@ -22,6 +22,7 @@ from hermes.config.load import _CachedDocument as ConfigCache
 from hermes.config.plugin_consents import _ConsentDocument as PluginConsentDocument
 from hermes.config.settings import CodeEngine, Evolution, McpTrust, Settings, Strategy
 from hermes.config.speech import VoiceMode
+from hermes.config.tool_settings import ImageInput
 from hermes.config.trusted_folders import _TrustDocument as Trust
 from hermes.context.compaction import CompactionMemo
 from hermes.core.chats import (
@@ -200,6 +201,7 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.account_health": AccountHealth,
     "enum.api_scope": ApiScope,
     "enum.stopped": StopOutcome,
+    "enum.image_input": ImageInput,
     "enum.reset_mode": ResetMode,
     "enum.streaming": Streaming,
     "enum.busy_mode": BusyMode,

@@ -417,6 +417,31 @@ REQUEST_ERRORS: tuple[Case, ...] = (
         "unchecked: server sources",
     ),
     Case(
+        Kind.IMAGES_UNSUPPORTED,
+        "DeepSeek",
+        400,
+        openai(
+            "Failed to deserialize the JSON body into the target type: messages[7]: unknown variant `image_url`, "
+            "expected `text` at line 1 column 114708",
+            code="invalid_request_error",
+        ),
+        "1jehuang/jcode#310",
+    ),
+    Case(
+        Kind.IMAGES_UNSUPPORTED,
+        "OpenRouter",
+        404,
+        {"error": {"message": "No endpoints found that support image input", "code": 404}},
+        "aaif-goose/goose#5396",
+    ),
+    Case(
+        Kind.IMAGES_UNSUPPORTED,
+        "Ollama",
+        500,
+        {"error": {"message": "this model is missing data required for image input", "type": "api_error"}},
+        "unchecked: server sources",
+    ),
+    Case(
         Kind.GRAMMAR,
         "llama.cpp",
         400,

@@ -89,9 +89,9 @@ def test_a_chosen_search_engine_without_its_key_hides_the_search(
 
 async def test_a_hidden_tool_is_neither_offered_nor_found_nor_called() -> None:
     key = ToolRequirements(variables=("DICE_KEY",))
-    async with ScriptedServer(
-        [Say(calls=(Call("tool_search", {"query": "roll dice"}), Call("roll_dice", {})))] * 9
-    ) as (server):
+    async with ScriptedServer([Say(calls=(Call("tool_search", {"query": "dice"}), Call("roll_dice", {})))] * 9) as (
+        server
+    ):
         config: dict[str, object] = {"web": {"search_backend": "brave"}}
         with TempHome.for_server(server.url, more_config=config) as home:
             options = SessionOptions(cwd=str(home.cwd), extra_tools=(make_tool(key),), max_turns=2)
@@ -109,7 +109,7 @@ async def test_a_hidden_tool_is_neither_offered_nor_found_nor_called() -> None:
             home.write_config({**(home.config or {})})
             async with App({**home.environ, "DICE_KEY": "x", "BRAVE_API_KEY": "x"}, options) as app:
                 actor = await app.open_session()
-                assert app.live_session(actor).tools.toolbox.hidden == {}
+                assert not {"roll_dice", "web_search"} & app.live_session(actor).tools.toolbox.hidden.keys()
 
 
 async def test_a_set_of_which_nothing_works_says_why() -> None:

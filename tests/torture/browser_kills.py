@@ -33,11 +33,11 @@ async def use_browser(folder: Path) -> None:
             profile = BrowserProfileFolder(folder)
             async with (
                 boxed_browser(folder, web, profile=profile) as browser,
-                browser.use(Person("shop.example")) as tabs,
+                browser.use_pages(Person("shop.example")) as pages,
             ):
                 sys.stdout.write("runs\n")
                 sys.stdout.flush()
-                tab = await tabs.get_current_tab()
+                tab = await pages.browser.get_current_tab()
                 for path in ("", "popups", "busy"):
                     opening = asyncio.create_task(navigate(tab, f"http://shop.example/{path}"))
                     await asyncio.wait({opening}, timeout=0.2)

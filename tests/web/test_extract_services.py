@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.settings import Settings, WebSettings
+from hermes.config.settings import Settings
+from hermes.config.tool_settings import WebSettings
 from hermes.core.errors import ToolError
 from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.testing.web_server import Listener

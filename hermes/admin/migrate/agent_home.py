@@ -44,16 +44,16 @@ from hermes.util.text import to_one_line
 SOURCE = "hermes-agent"
 _IMPORTED_SETTINGS = re.compile(
     r"model\.(?:default|provider|base_url|context_length|max_tokens|temperature)"
-    r"|agent\.(?:max_turns|api_max_retries|tool_delay|reasoning_effort|personality)"
+    r"|agent\.(?:max_turns|api_max_retries|tool_delay|reasoning_effort|personality|image_input_mode)"
     r"|personalities(?:\..*)?|display\..*|compression\..*|prompt_caching\..*|credential_pool_strategies(?:\..*)?"
     r"|memory\.(?:enabled|user_profile_enabled|write_approval|memory_char_limit|user_char_limit|nudge_interval)"
     r"|skills\.(?:write_approval|creation_nudge_interval|disabled)"
-    r"|context_file_max_chars|tool_output\.max_chars|goals\.max_turns|web\.search_backend|mcp_servers\..*",
+    r"|context_file_max_chars|tool_output\.max_chars|goals\.max_turns|web\.(?:search|extract)_backend|image_gen\.(?:provider|model)|mcp_servers\..*",
     re.DOTALL,
 )
 """The settings that are imported. All others may loosen what holds the agent, or lead elsewhere."""
 _SERVER_KEYS = ("command", "args", "env", "cwd", "url", "headers", "timeout", "connect_timeout", "tools")
-_OTHER_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|TAVILY_API_KEY")
+_OTHER_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|(?:TAVILY|EXA|FIRECRAWL|PARALLEL)_API_KEY|FAL_KEY")
 _ADDRESS = re.compile(r"\w+_(?:URL|HOST|ENDPOINT)|\w*PROXY", re.IGNORECASE)
 _MESSAGE_COLUMNS = ("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "reasoning")
 

@@ -34,7 +34,7 @@ from hermes.providers.model_facts import (
 )
 from hermes.providers.records import ALIASES, load_record
 from hermes.providers.resolve import find_known_length
-from hermes.providers.wire import ProviderRecord
+from hermes.providers.wire import ProviderRecord, find_by_name
 from hermes.util.atomic_write import write_atomic
 from hermes.util.hosts import is_loopback
 from hermes.util.text import redact_url, strip_control_characters, to_one_line
@@ -252,7 +252,8 @@ def _compare(
 
 def facts_of(record: ProviderRecord, model: str) -> ModelFacts:
     """Return what a record says of a model."""
-    return ModelFacts(find_known_length(record, model), find_model_price(record.name, model, {}, record.prices))
+    window, price = find_known_length(record, model), find_model_price(record.name, model, {}, record.prices)
+    return ModelFacts(window, price, find_by_name(record.pictures, model))
 
 
 def _complete_facts(facts: ModelFacts, record: ProviderRecord, model: str, origin: tuple[str, str]) -> ModelFacts:
@@ -271,13 +272,24 @@ def _complete_facts(facts: ModelFacts, record: ProviderRecord, model: str, origi
                 cache_read=old.cache_read if price.cache_read is None else price.cache_read,
                 cache_write=old.cache_write if price.cache_write is None else price.cache_write,
             )
-    return ModelFacts(facts.context_length or known.context_length, price or known.price)
+    return ModelFacts(
+        facts.context_length or known.context_length, price or known.price, _choose_pictures(facts, known)
+    )
+
+
+def _choose_pictures(facts: ModelFacts, known: ModelFacts) -> bool | None:
+    """Return whether a model takes pictures: that it does is news only where the catalogue says that it does not."""
+    if facts.pictures is None or (facts.pictures and known.pictures is None):
+        return known.pictures
+    return facts.pictures
 
 
 def is_same(one: ModelFacts, other: ModelFacts) -> bool:
     """Return whether two say the same, whoever said it."""
-    return one.context_length == other.context_length and list(_iterate_amounts(one.price)) == list(
-        _iterate_amounts(other.price)
+    return (one.context_length, one.pictures, *_iterate_amounts(one.price)) == (
+        other.context_length,
+        other.pictures,
+        *_iterate_amounts(other.price),
     )
 
 
@@ -294,6 +306,8 @@ def describe_change(one: FactChange) -> str:
     parts = []
     if one.old.context_length != one.new.context_length:
         parts.append(tr("window {old} -> {new}", old=_format_window(one.old), new=_format_window(one.new)))
+    if one.old.pictures != one.new.pictures:
+        parts.append(tr("takes pictures") if one.new.pictures else tr("takes no pictures"))
     before, after = _format_price(one.old.price), _format_price(one.new.price)
     if before != after:
         parts.append(tr("price {old} -> {new}", old=before, new=after))

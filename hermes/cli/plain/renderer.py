@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from shutil import get_terminal_size
 from typing import Protocol
 
 from msgspec import Struct
 
 from hermes.cli.event_texts import (
+    PICTURE_TOOLS,
     RefusalFilter,
     SubAgentLines,
     count_preview_lines,
@@ -68,6 +70,8 @@ class PlainRenderer:
         self._in_line = False
         self._wrapper: TextShaper | None = StreamingWrapper() if self._out.isatty() else None
         """Breaks the answer at spaces, or renders its Markdown, on a terminal."""
+        self._environ: Mapping[str, str] = {}
+        """The environment of a terminal that draws; empty where output goes elsewhere."""
         self._progress = ToolProgress.ALL
         self.own_words: OwnWords | None = None
         """What was typed here, which the terminal shows already; None where only one message is answered."""
@@ -97,6 +101,7 @@ class PlainRenderer:
             from hermes.cli.plain.markdown_text import MarkdownText
 
             self._wrapper = MarkdownText(display, environ)
+            self._environ = environ
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -222,6 +227,17 @@ class PlainRenderer:
         shown = _DIFF_LINES if has_diff(event) else count_preview_lines(self._progress, 1)
         for line in lines[:shown]:
             self._print_line(f"  {line[:_MAX_LINE_WIDTH].rstrip()}")
+        if event.name in PICTURE_TOOLS and self._environ:
+            self._draw_picture(event)
+
+    def _draw_picture(self, event: ToolEnded) -> None:
+        """Draw a picture that was made, where the terminal shows pictures."""
+        from hermes.cli.render.inline_pictures import draw_result
+
+        columns = get_terminal_size().columns
+        if drawn := draw_result(event.preview, self._environ, columns, "\n"):
+            self._out.write(f"{drawn}\n")
+            self._out.flush()
 
     def _print_notice(self, text: str) -> None:
         prompt = self.prompt()

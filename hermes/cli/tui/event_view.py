@@ -6,9 +6,9 @@ The running calls, the text that streams in and its reasoning are each kept by a
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from hermes.cli.event_texts import RefusalFilter, describe_event
+from hermes.cli.event_texts import PICTURE_TOOLS, RefusalFilter, describe_event
 from hermes.cli.tui.call_view import PLAN_TOOL, CallView
 from hermes.cli.tui.plan_view import PlanView
 from hermes.cli.tui.sub_agent_view import REDRAW_SECONDS as SUB_AGENT_SECONDS
@@ -139,12 +139,27 @@ class MessageForms:
         return text
 
 
+def _draw_picture(event: ToolEnded, environ: Mapping[str, str], width: int) -> list[str]:
+    """Return what draws a picture that was made, where the terminal shows pictures."""
+    if event.name not in PICTURE_TOOLS or event.status is not ToolStatus.OK:
+        return []
+    from hermes.cli.render.inline_pictures import draw_result
+
+    drawn = draw_result(event.preview, environ, width, "\r\n")
+    return [drawn] if drawn else []
+
+
 class EventView:
     """Shows one chat's events. `commit` takes finished lines, `changed` is called when what moves has changed."""
 
     def __init__(
-        self, terminal_style: TerminalStyle, commit: Callable[[Sequence[str]], None], changed: Callable[[], None]
+        self,
+        terminal_style: TerminalStyle,
+        commit: Callable[[Sequence[str]], None],
+        changed: Callable[[], None],
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        self._environ = environ or {}
         self._terminal_style = terminal_style
         self._commit = commit
         self._changed = changed
@@ -379,6 +394,7 @@ class EventView:
         lines = self.calls.end_call(event)
         if event.name == PLAN_TOOL and event.status is ToolStatus.OK:
             lines = self._show_plan(event)
+        lines += _draw_picture(event, self._environ, self._terminal_style.width)
         if lines and self._answer_shown_last:
             self._lines.append("")
             self._answer_shown_last = False

@@ -193,7 +193,7 @@ class Screen:
         self.status = SessionStatus()
         self._action_keys, self.key_error = read_action_keys(terminal_style.display.keys)
         self.composer = Composer(history, completer, self._submit_line)
-        self.view = EventView(terminal_style, self.commit_lines, self.request_redraw)
+        self.view = EventView(terminal_style, self.commit_lines, self.request_redraw, environ)
         self.view.calls.unfold_key = format_action_keys(self._action_keys["unfold"][:1])
         self.view.background_key = format_action_keys(self._action_keys["background"][:1])
         self.view.stop_key = format_action_keys(list_stop_keys(self._action_keys, terminal_style.display)[:1])

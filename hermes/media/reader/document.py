@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from hermes.media.reader.failures import RANGE, UnreadableError
+from hermes.media.reader.failures import DAMAGED, RANGE, UnreadableError
 
 MAX_LINE = 4_000
 """Characters of a line; a longer one is cut into several."""
@@ -77,8 +77,13 @@ def _collect_units(document: Document, units: range, shown: "_Collector") -> tup
     """
     whole = count = 0
     for number in units:
-        if not shown.take_lines(chain(_list_heads(document, number), document.read_unit(number))):
-            return number, whole, count
+        try:
+            if not shown.take_lines(chain(_list_heads(document, number), document.read_unit(number))):
+                return number, whole, count
+        except UnreadableError as error:
+            if error.code != DAMAGED or len(shown.lines) <= 1:
+                raise
+            shown.take_lines([f"[the rest of this is damaged: {error.detail}]"])
         whole, count = number, len(shown.lines)
     return 0, whole, count
 

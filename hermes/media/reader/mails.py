@@ -7,17 +7,20 @@ from email.message import EmailMessage, Message
 from typing import IO
 
 from hermes.media.reader.document import Document
-from hermes.media.reader.failures import DAMAGED, UnreadableError
+from hermes.media.reader.failures import DAMAGED, TOO_LARGE, UnreadableError
 from hermes.media.reader.web_text import convert_page, decode_text
 
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 _MAX_PARTS = 500
+_MAX_MARKS = 10_000
+"""Lines that may begin a part; some begin with a signature."""
 _MAX_DEPTH = 30
 _MAX_HEADER = 2_000
 
 
 def open_mail(file: IO[bytes]) -> Document:
     """Return a mail's text. Raises UnreadableError."""
+    _count_parts(file)
     try:
         mail = message_from_binary_file(file, policy=email.policy.default)
     except (RecursionError, ValueError, LookupError, TypeError, AttributeError, IndexError) as error:
@@ -25,6 +28,16 @@ def open_mail(file: IO[bytes]) -> Document:
     if not mail.keys():
         raise UnreadableError(DAMAGED, "it has no headers")
     return Document(kind="mail", read_unit=lambda _: _read_mail(mail), title=_get_header(mail, "Subject"))
+
+
+def _count_parts(file: IO[bytes]) -> None:
+    """Raise UnreadableError for a mail with so many parts that taking it apart would last."""
+    count = 0
+    while chunk := file.read(1 << 20):
+        count += chunk.count(b"\n--")
+        if count > _MAX_MARKS:
+            raise UnreadableError(TOO_LARGE, f"{_MAX_MARKS:,} parts")
+    file.seek(0)
 
 
 def _get_header(mail: Message, name: str) -> str:

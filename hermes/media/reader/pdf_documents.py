@@ -99,7 +99,9 @@ def _order_lines(words: "PdfTextPage", count: int) -> str:
                 letters, plain = [], []
             continue
         plain.append(letter)
-        if pdfium.FPDFText_IsGenerated(words, place) != 1 and pdfium.FPDFText_GetLooseCharBox(words, place, box):
+        if not letter.strip():
+            letters.append(PlacedLetter(" ", 0.0, 0.0, 0.0))
+        elif pdfium.FPDFText_GetLooseCharBox(words, place, box):
             letters.append(PlacedLetter(letter, box.left, box.right, box.top - box.bottom))
     lines.append(_join_letters(letters, plain))
     return "\n".join(lines)

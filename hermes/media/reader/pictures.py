@@ -3,7 +3,6 @@ fits. The same picture gives the same bytes.
 """
 
 import io
-import os
 import struct
 import warnings
 import zlib
@@ -52,13 +51,15 @@ class EncodedPicture(NamedTuple):
     media_type: str
     data: bytes
     size: tuple[int, int]
+    original: tuple[int, int]
+    """The size that the file has."""
 
 
 def fit_picture(file: IO[bytes], limit: SizeLimit, *, clean: bool) -> EncodedPicture:
     """Return the picture in a file within the limit. With `clean` it is a PNG or JPEG without metadata; else it
     stays as it is where it fits. Raises UnreadableError.
     """
-    if os.fstat(file.fileno()).st_size > MAX_PICTURE:
+    if _read_length(file) > MAX_PICTURE:
         raise UnreadableError(TOO_LARGE, f"{MAX_PICTURE >> 20} MB")
     kind = sniff_picture(file.read(64))
     file.seek(0)
@@ -88,13 +89,21 @@ def _fit_plain(file: IO[bytes], kind: str, limit: SizeLimit, *, clean: bool) -> 
         if kind == AVIF:
             vars(plugin)["DEFAULT_MAX_THREADS"] = 1
     with Image.open(file, formats=[kind]) as picture:
-        fits = max(picture.size) <= limit.pixels and os.fstat(file.fileno()).st_size * 4 // 3 + 4 <= limit.bytes
+        fits = max(picture.size) <= limit.pixels and _read_length(file) * 4 // 3 + 4 <= limit.bytes
         if fits and not clean and getattr(picture, "n_frames", 1) == 1:
-            return EncodedPicture("", b"", picture.size)
+            return EncodedPicture("", b"", picture.size, picture.size)
         if fits and clean and kind in (PNG, JPEG) and picture.getexif().get(_ORIENTATION, 1) == 1:
             return _strip_picture(picture, file, kind)
+        original = picture.size
         _choose_scale(picture, limit, is_jpeg=kind == JPEG)
-        return _encode_within(picture, limit)
+        return _encode_within(picture, limit)._replace(original=original)
+
+
+def _read_length(file: IO[bytes]) -> int:
+    place = file.tell()
+    length = file.seek(0, io.SEEK_END)
+    file.seek(place)
+    return length
 
 
 def _fit_heif(file: IO[bytes], limit: SizeLimit) -> EncodedPicture:
@@ -110,7 +119,7 @@ def _fit_heif(file: IO[bytes], limit: SizeLimit) -> EncodedPicture:
     if width * height * 4 > _MAX_DECODED:
         raise UnreadableError(MEMORY)
     whole = _reduce_rows(found.mode, found.size, memoryview(found.data), found.stride, limit.pixels)
-    return _encode_within(whole, limit)
+    return _encode_within(whole, limit)._replace(original=(width, height))
 
 
 def _strip_picture(picture: "Image.Image", file: IO[bytes], kind: str) -> EncodedPicture:
@@ -118,7 +127,7 @@ def _strip_picture(picture: "Image.Image", file: IO[bytes], kind: str) -> Encode
     _check_pixels(picture)
     picture.load()
     file.seek(0)
-    return EncodedPicture(f"image/{kind.lower()}", strip_metadata(file.read(), kind), picture.size)
+    return EncodedPicture(f"image/{kind.lower()}", strip_metadata(file.read(), kind), picture.size, picture.size)
 
 
 def _choose_scale(picture: "Image.Image", limit: SizeLimit, *, is_jpeg: bool) -> None:
@@ -153,6 +162,7 @@ def _encode_within(picture: "Image.Image", limit: SizeLimit) -> EncodedPicture:
     side = min(max(picture.size), limit.pixels)
     whole = _reduce_pixels(picture, limit.pixels)
     whole = ImageOps.exif_transpose(whole)
+    whole.info.clear()  # comments and the like, which would be written again
     start = max(whole.size)
     while True:
         share = min(1.0, side / start)
@@ -160,7 +170,7 @@ def _encode_within(picture: "Image.Image", limit: SizeLimit) -> EncodedPicture:
         shrunk = whole if size == whole.size else whole.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
         for media_type, raw in _encode_forms(shrunk):
             if len(raw) * 4 // 3 + 4 <= limit.bytes:
-                return EncodedPicture(media_type, raw, shrunk.size)
+                return EncodedPicture(media_type, raw, shrunk.size, whole.size)
         if max(size) <= _MIN_SIDE:
             raise UnreadableError(TOO_LARGE, f"{limit.bytes >> 10} kB")
         side = int(side * _SHRINK)

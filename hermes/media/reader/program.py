@@ -56,7 +56,7 @@ def answer_request(request: dict[str, object], file: IO[bytes]) -> tuple[dict[st
         found = encode_pixels(*render_page(file, _pick_numbers(request, ("page",))["page"], limit.pixels), limit)
     else:
         found = fit_picture(file, limit, clean=what == "clean picture")
-    return {"media_type": found.media_type, "size": found.size}, found.data
+    return {"media_type": found.media_type, "size": found.size, "original": found.original}, found.data
 
 
 def _pick_numbers(request: dict[str, object], names: tuple[str, ...]) -> dict[str, int]:

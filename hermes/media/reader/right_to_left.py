@@ -33,36 +33,60 @@ def has_right_to_left(text: str) -> bool:
 
 
 def order_line(letters: Sequence[PlacedLetter]) -> str:
-    """Return a line's letters in the order in which they are read."""
-    found = _insert_spaces(_sort_letters(letters))
+    """Return a line's letters in the order in which they are read; they are given in the file's order, with spaces."""
+    found = _place_words(letters)
     kinds = [unicodedata.bidirectional(one[0]) for one in found]
     rights = sum(kind in _RIGHT for kind in kinds)
     lefts = sum(kind == "L" for kind in kinds)
     runs = _split_runs(found, kinds, is_right=rights >= lefts)
     if rights >= lefts:
         runs.reverse()
-    return "".join(
-        "".join(reversed([one.translate(_MIRRORED) if len(one) == 1 else one for one in run]))
-        if is_right
-        else "".join(run)
-        for run, is_right in runs
-    )
+    return "".join(_read_backwards(run) if is_right else "".join(run) for run, is_right in runs)
+
+
+def _read_backwards(run: Sequence[str]) -> str:
+    return "".join(one.translate(_MIRRORED) if len(one) == 1 else one for one in reversed(run))
+
+
+def _place_words(letters: Sequence[PlacedLetter]) -> list[str]:
+    """Return the clusters of a line from left to right, with spaces. A word's letters stand side by side in a file, in
+    either direction; where its spaces are on the page says little, since they may have no width.
+    """
+    words: list[list[PlacedLetter]] = [[]]
+    for one in letters:
+        if one.letter.strip():
+            words[-1].append(one)
+        elif words[-1]:
+            words.append([])
+    placed = sorted(filter(None, words), key=lambda word: sum(one.left + one.right for one in word) / len(word))
+    found: list[str] = []
+    for word in placed:
+        found += [" "] if found else []
+        found += _split_clusters(_sort_letters(word), has_spaces=len(placed) > 1)
+    return found
+
+
+def _split_clusters(clusters: Sequence[PlacedLetter], *, has_spaces: bool) -> list[str]:
+    """Return a word's clusters; of a line without spaces, with one wherever much is left empty."""
+    height = max((one.height for one in clusters), default=0.0)
+    found: list[str] = []
+    edge = clusters[0].left if clusters else 0.0
+    for one in clusters:
+        if one.left - edge > _MIN_GAP * height and not has_spaces:
+            found.append(" ")
+        found.append(one.letter)
+        edge = max(one.right, edge)
+    return found
 
 
 def _sort_letters(letters: Sequence[PlacedLetter]) -> list[PlacedLetter]:
     """Return clusters of letters from left to right: what shares one place, as a ligature does, is one of them."""
     clusters: list[PlacedLetter] = []
-    for one in sorted(letters, key=lambda one: (one.left + one.right) / 2):
+    for one in sorted(letters, key=lambda one: one.left + one.right):
         last = clusters[-1] if clusters else None
-        if (
-            last is not None
-            and one.letter.strip()
-            and abs(one.left - last.left) < 0.01
-            and abs(one.right - last.right) < 0.01
-        ):
-            pair = last.letter + one.letter
-            if one.letter == _LAM and last.letter != _LAM:
-                pair = one.letter + last.letter
+        if last is not None and _is_same_place(one, last):
+            is_lam_alef = one.letter == _LAM and last.letter != _LAM
+            pair = one.letter + last.letter if is_lam_alef else last.letter + one.letter
             clusters[-1] = last._replace(letter=pair)
             continue
         clusters.append(one)
@@ -71,22 +95,6 @@ def _sort_letters(letters: Sequence[PlacedLetter]) -> list[PlacedLetter]:
 
 def _is_same_place(one: PlacedLetter, other: PlacedLetter) -> bool:
     return abs(one.left - other.left) < _SAME and abs(one.right - other.right) < _SAME
-
-
-def _insert_spaces(clusters: Sequence[PlacedLetter]) -> list[str]:
-    """Return the clusters with spaces: those that the page has, else where something is left empty."""
-    has_spaces = any(not one.letter.strip() for one in clusters)
-    least = _MIN_GAP * max((one.height for one in clusters), default=0.0)
-    found: list[str] = []
-    edge = clusters[0].left if clusters else 0.0
-    for one in clusters:
-        is_space = not one.letter.strip() or (not has_spaces and one.left - edge > least)
-        if is_space and found and found[-1] != " ":
-            found.append(" ")
-        if one.letter.strip():
-            found.append(one.letter)
-        edge = max(one.right, edge)
-    return found
 
 
 def _split_runs(clusters: Sequence[str], kinds: Sequence[str], *, is_right: bool) -> list[tuple[list[str], bool]]:

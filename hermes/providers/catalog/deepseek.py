@@ -15,6 +15,7 @@ RECORD = ProviderRecord(
     base_url_variable="DEEPSEEK_BASE_URL",
     key_variables=("DEEPSEEK_API_KEY",),
     quirks=Quirks(reasoning_replay=True, reasoning_required=True, native_prefix="deepseek/"),
+    pictures={"deepseek-*": False},
     prices={
         "deepseek-flash": _price(input=0.3, output=1.2, cache_read=0.006),
         "deepseek-v4-flash": _price(input=0.3, output=1.2, cache_read=0.006),

@@ -8,6 +8,7 @@ from hermes.core.events import Event
 from hermes.core.messages import FinishReason, ImagePart
 from hermes.core.stream import Failure
 from hermes.llm.client import SideQuestion, SideTask
+from hermes.sessions.model.model_route import side_task_choices
 from hermes.tools.session import SideAnswer
 from hermes.util.localizable import join_localizable
 
@@ -25,6 +26,10 @@ class SessionSideModels:
         """Return whether the settings leave this side task to a model."""
         chosen = self._settings[purpose]
         return chosen.enabled if isinstance(chosen, PageTaskSettings) else True
+
+    def is_named(self, purpose: str) -> bool:
+        """Return whether the settings name a model for this side task."""
+        return bool(side_task_choices(self._settings[purpose]))
 
     async def ask(
         self, purpose: str, system: str, text: str, *, images: Sequence[ImagePart] = (), max_tokens: int

@@ -1,12 +1,14 @@
-"""`read_file`: reads text with line numbers, of any size, a window at a time."""
+"""`read_file`: reads text with line numbers, of any size, a window at a time, documents by their reader, pictures."""
 
 import asyncio
 import io
+import os
 from typing import Annotated, BinaryIO
 
 from msgspec import Struct
 
 from hermes.core.messages import Provenance, Source
+from hermes.media.recognition import HEAD_BYTES, recognize_file
 from hermes.tools.files import detect_encoding, open_regular, stamp_from_status
 from hermes.tools.session import FileStamp, ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
@@ -48,14 +50,20 @@ async def read_file(
     path: Annotated[str, "File to read."],
     offset: Annotated[int, "First line, from 1."] = 1,
     limit: Annotated[int, "Lines to read, at most 2000."] = DEFAULT_LINES,
+    pages: Annotated[str, "3-5; 3-5p for pictures."] = "",
 ) -> ToolOutput:
-    """Read a text file as numbered lines. For a large file use offset and limit, or search_files first."""
+    """Read text, documents, pictures. For a large file use offset and limit, or search_files first."""
     target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
     file, real, status = open_regular(target, path, ctx)
     with file:
         stamp = stamp_from_status(status)
         unsaved = await ctx.buffers.find_unsaved(target, ctx) if ctx.buffers is not None else None
+        kind = recognize_file(os.pread(file.fileno(), HEAD_BYTES, 0), path) if unsaved is None else ""
+        if kind and (kind != "page" or pages):
+            shown = await _show_as(kind, file, path, (pages, first, count))
+            ctx.state.seen_files[real] = stamp
+            return shown
         if unsaved is not None:
             window = _read_window(io.BytesIO(unsaved.encode("utf-8", "replace")), first, count, stamp)
         elif status.st_size <= _MAX_INLINE_BYTES:
@@ -69,6 +77,15 @@ async def read_file(
     if unsaved is not None:
         text = f"{text}\n{_UNSAVED_NOTE}"
     return ToolOutput(text=text, provenance=provenance, failed=nothing)
+
+
+async def _show_as(kind: str, file: BinaryIO, path: str, part: tuple[str, int, int]) -> ToolOutput:
+    """Return a file that is read as a picture or a document."""
+    from hermes.tools.documents.shown_files import parse_pages, show_document, show_picture
+
+    if kind == "picture":
+        return await show_picture(file, path)
+    return await show_document(file, path, kind, parse_pages(*part))
 
 
 def _read_window(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:

@@ -52,10 +52,9 @@ async def web_extract(
     ctx: ToolContext,
     urls: Annotated[list[str], "Up to 5 addresses."],
     char_limit: Annotated[int, "Characters to show of each page."] = DEFAULT_CHARACTERS,
-    purpose: Annotated[str, "What you look for: longer pages are condensed to that."] = "",
+    purpose: Annotated[str, "What to look for in long pages."] = "",
 ) -> ToolOutput:
-    """Read web pages as markdown; text and JSON as they are. A long page is condensed, all of it goes to a file. Only
-    public addresses."""
+    """Read public web pages as markdown. A long one is condensed, all of it goes to a file."""
     asked = _normalize_urls({"urls": urls})
     if not asked:
         raise ToolError("No address is given.")
@@ -90,7 +89,8 @@ async def _read_pages(web: WebAccess, urls: Sequence[str]) -> "list[ExtractedTex
 
 
 async def _ask_service(web: WebAccess, urls: Sequence[str]) -> "dict[str, ExtractedText]":
-    from hermes.web.extract import EXTRACT_LIMITS, choose_service, find_host
+    from hermes.web.extract import EXTRACT_LIMITS, choose_service
+    from hermes.web.fetch import find_host
 
     service = choose_service(web.extract_backend, web.extract_url, web.environ)
     if not urls:

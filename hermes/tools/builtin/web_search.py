@@ -1,7 +1,6 @@
 """`web_search`: asks a search engine."""
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Provenance, Source
@@ -26,6 +25,7 @@ async def web_search(
     limit: Annotated[int, "Results to give, at most 20."] = DEFAULT_LIMIT,
 ) -> ToolOutput:
     """Search the web. Gives titles, addresses and a few words of each; read a page with web_extract."""
+    from hermes.web.fetch import find_host
     from hermes.web.search import MAX_RESULTS, WebSearch, choose_engine, run_search
 
     query = " ".join(query.split())
@@ -40,7 +40,7 @@ async def web_search(
         engine=engine, base=base, key=engine.find_key(web.environ), query=query, limit=max(1, min(limit, MAX_RESULTS))
     )
     # An engine of the person's own needs no leave: it may well stand in their own network.
-    own = () if base == engine.base else (urlsplit(base).netloc.rpartition("@")[2],)
+    own = () if base == engine.base else (find_host(base),)
     async with web.make_fetcher(*own) as fetcher:
         found = await run_search(search, fetcher)
     lines = [

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from hermes.config.display import DisplaySettings
 from hermes.core.events import Queued, RequestStarted, Retrying, ToolEnded, ToolStarted, TurnStarted
 from hermes.core.messages import ToolStatus
 from hermes.core.stream import TextDelta
+from tests.tools.sample_pictures import make_png
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,20 @@ def test_an_empty_line_stands_between_an_answer_and_the_call_after_it() -> None:
 
     expected = ["", "› hi", "", "I look first.", "", "✓ read 1.txt", "✓ read 2.txt", "", "Seen.", "", "one", "", "two"]
     assert asyncio.run(run()) == expected
+
+
+def test_a_picture_that_was_made_is_drawn_where_the_terminal_can(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(make_png())
+    ended = ToolEnded("1", "image_generate", ToolStatus.OK, 0.0, f"MEDIA:{tmp_path}/a.png\nMade", lines=2)
+
+    async def show_call(environ: dict[str, str]) -> bool:
+        shown: list[str] = []
+        view = EventView(TerminalStyle(DisplaySettings(), lambda: 80), shown.extend, lambda: None, environ)
+        view(TurnStarted("t", "s", "hi"))
+        view(ToolStarted("1", "image_generate", "{}", "make a picture: x"))
+        view(ended)
+        view.flush()
+        return any("\x1b_Ga=T" in line for line in shown)
+
+    assert asyncio.run(show_call({"TERM": "xterm-kitty"}))
+    assert not asyncio.run(show_call({"TERM": "xterm-256color"}))

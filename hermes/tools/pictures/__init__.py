@@ -1,0 +1,1 @@
+"""Pictures as tools take and make them: where they come from, and who makes them."""

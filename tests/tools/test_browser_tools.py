@@ -1,0 +1,154 @@
+"""The tools of the browser through the real executor, with a real browser and site."""
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.browser.page_report import PageReporter
+from hermes.core.messages import Source, ToolStatus
+from hermes.execution.base import SitePermissions
+from hermes.tools.registry import ToolRegistry
+from hermes.tools.session import BrowserAccess, WebAccess
+from hermes.tools.toolsets import resolve_toolset
+from tests.browser.page_driver import PageDriver, drive_pages
+from tests.requirements import require
+from tests.tools.tool_session import Person, Session, make_context
+
+TOOLSETS = ("browser", "file")
+
+
+class DrivenBrowser:
+    """The way to a browser that a test has started."""
+
+    def __init__(self, driver: PageDriver) -> None:
+        self.driver = driver
+
+    @contextlib.asynccontextmanager
+    async def use_pages(self, permissions: SitePermissions | None, opens: str = "") -> AsyncIterator[PageReporter]:
+        assert permissions is not None
+        yield self.driver.reporter
+
+    async def close(self) -> None:
+        """Leave it to the test that has started it."""
+
+
+def make_session(folder: Path, browser: BrowserAccess | None, *private: str) -> Session:
+    context = make_context(folder, browser=browser, web=WebAccess(private=private))
+    session = Session(context, ToolRegistry().select_tools(TOOLSETS))
+    session.person = Person(*[True] * 20)
+    return session
+
+
+def drive_session(driver: PageDriver, folder: Path) -> Session:
+    return make_session(folder.resolve(), DrivenBrowser(driver), driver.site.removeprefix("http://"))
+
+
+@pytest.fixture
+async def driver(tmp_path: Path) -> AsyncIterator[PageDriver]:
+    require("chromium-headless-shell")
+    async with drive_pages(tmp_path) as made:
+        yield made
+
+
+def test_the_set_holds_all_of_them_and_none_is_sent_before_it_is_looked_for() -> None:
+    names = resolve_toolset("browser")
+    toolbox = ToolRegistry().select_tools(TOOLSETS)
+    assert names.pop() == "web_search"
+    assert len(names) == 17
+    assert set(names) <= set(toolbox.list_deferred_names())
+    array = b"".join(schema.parameters + schema.description.encode() for schema in toolbox.list_schemas())
+    assert array.count(b"browser_") == 1
+    assert "browser_navigate" not in resolve_toolset("safe")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("open a web page", "browser_navigate"),
+        ("fill in a form", "browser_type"),
+        ("click a button", "browser_click"),
+        ("choose from a drop-down list", "browser_select"),
+        ("take a screenshot", "browser_vision"),
+        ("upload a file", "browser_upload"),
+        ("scroll down", "browser_scroll"),
+        ("run javascript", "browser_console"),
+    ],
+)
+def test_ordinary_words_find_them(words: str, name: str) -> None:
+    found = ToolRegistry().select_tools(TOOLSETS).search(words, 5)
+    assert name in [one.schema.name for one in found]
+
+
+async def test_without_a_browser_the_model_is_told_what_to_install(tmp_path: Path) -> None:
+    session = make_session(tmp_path.resolve(), None, "127.0.0.1:9")
+    result = await session.call("browser_navigate", url="http://127.0.0.1:9/")
+    assert result.status is ToolStatus.ERROR
+    assert "chromium-headless-shell" in result.text
+    await session.close()
+
+
+async def test_pages_are_used_fenced_and_taint(driver: PageDriver, tmp_path: Path) -> None:
+    session = drive_session(driver, tmp_path / "session")
+    result = await session.call("browser_navigate", url=f"{driver.site}/form")
+    host = driver.site.removeprefix("http://")
+    assert result.provenance is not None
+    assert (result.provenance.source, result.provenance.label) == (Source.WEB, host)
+    assert result.text.count("untrusted") >= 1
+    driver.told = result.text
+    for name, arguments in (
+        ("browser_type", {"ref": driver.ref("Name"), "text": "Bob", "submit": True}),
+        ("browser_select", {"ref": driver.ref("Colour"), "values": ["blue"]}),
+        ("browser_hover", {"ref": driver.ref("Send")}),
+        ("browser_click", {"ref": driver.ref("Send")}),
+        ("browser_press", {"key": "Tab"}),
+        ("browser_scroll", {"direction": "down"}),
+        ("browser_wait", {"text": "Sent"}),
+        ("browser_console", {"expression": "document.getElementById('p').value"}),
+        ("browser_snapshot", {"find": "sent"}),
+        ("browser_get_images", {}),
+        ("browser_tabs", {}),
+    ):
+        told = await session.call(name, **arguments)
+        assert told.status is ToolStatus.OK, (name, told.text)
+        assert "hunter2" not in told.text, name
+        driver.told += told.text
+    assert "Sent/Bob/13/blue/" in driver.told
+    picture = await session.call("browser_vision", question="Which colour?", annotate=True)
+    assert base64.b64decode(picture.images[0].data).startswith(b"\xff\xd8")
+    assert picture.images[0].provenance == picture.provenance
+    await session.close()
+
+
+async def test_what_a_page_is_to_blame_for_is_fenced_too(driver: PageDriver, tmp_path: Path) -> None:
+    session = drive_session(driver, tmp_path / "session")
+    driver.told = (await session.call("browser_navigate", url=f"{driver.site}/covered")).text
+    refused = await session.call("browser_click", ref=driver.ref("Buy"))
+    assert refused.status is ToolStatus.ERROR
+    assert refused.provenance is not None
+    assert refused.provenance.source is Source.WEB
+    driver.told = (await session.call("browser_navigate", url=f"{driver.site}/dialogs")).text
+    assert "confirm dialog" in await session.text("browser_click", ref=driver.ref("Confirm"))
+    assert "browser_dialog" in await session.text("browser_back")
+    assert "is gone" in await session.text("browser_dialog", action="accept", dialog_id="d9.9")
+    assert "confirm true" in await session.text("browser_dialog", action="accept")
+    assert "# Lost" not in await session.text("browser_back")
+    await session.close()
+
+
+async def test_only_files_of_the_workspace_are_uploaded(driver: PageDriver, tmp_path: Path) -> None:
+    session = drive_session(driver, tmp_path / "session")
+    (session.cwd / "a.txt").write_text("mine")
+    outside = tmp_path / "session" / "outside.txt"
+    outside.write_text("not mine")
+    (session.cwd / "link.txt").symlink_to(outside)
+    driver.told = (await session.call("browser_navigate", url=f"{driver.site}/upload")).text
+    ref = driver.ref("File")
+    assert "f got a.txt=mine" in await session.text("browser_upload", ref=ref, paths=["a.txt"])
+    for path in (str(outside), "link.txt", "missing.txt"):
+        result = await session.call("browser_upload", ref=ref, paths=[path])
+        assert result.status is not ToolStatus.OK, path
+    assert "not mine" not in await session.text("browser_snapshot", full=True)
+    await session.close()
