@@ -36,6 +36,8 @@ _MAX_ERRORS = 4_096
 _MEMORY = 1 << 30
 """Bytes of address space of a boxed program; ffmpeg maps far more than it uses."""
 _GONE_SECONDS = 2.0
+_AT_ONCE = 2
+"""Programs that run at once: each keeps a processor busy."""
 _SEPARATE_ERRORS = ("/bin/sh", "-c", f'exec "$@" 2>&{FIRST_HANDLE - 1} {FIRST_HANDLE - 1}>&-', "sh")
 """A supervisor gives one output for both streams; this shell separates the error stream."""
 
@@ -73,13 +75,14 @@ class SoundPrograms:
         self._get_supervisors = get_supervisors
         self._environ = environ
         self._probe: SandboxProbe | None = None
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def find_program(self, name: str) -> str:
         """Return the path of a program of this machine; empty where there is none. A relative folder of PATH does not
         count, since it is whatever somebody works in.
         """
         folders = [one for one in self._environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
-        return os.path.realpath(found) if (found := shutil.which(name, path=os.pathsep.join(folders))) else ""
+        return shutil.which(name, path=os.pathsep.join(folders)) or ""
 
     async def explain_missing_box(self) -> str:
         """Return why no program can be confined here; empty where one can."""
@@ -87,6 +90,10 @@ class SoundPrograms:
 
     async def run(self, program: SoundProgram, take: Callable[[bytes], object]) -> None:
         """Run a program to its end and give what it prints to `take`, piece by piece. Raises SpeechError."""
+        async with self._slots:
+            await self._run(program, take)
+
+    async def _run(self, program: SoundProgram, take: Callable[[bytes], object]) -> None:
         name = os.path.basename(program.words[0])
         with contextlib.ExitStack() as held:
             source = program.source
@@ -181,6 +188,7 @@ def _make_box(program: SoundProgram) -> ProgramBox:
         program=program.words,
         folder="/",
         variables=_SMALL_ENVIRONMENT,
+        shown=(program.words[0],),  # it may lie beside the system's own programs
         rules=((program.readable, READ_RIGHTS),) if program.readable else (),
         limits=(
             (resource.RLIMIT_AS, _MEMORY),

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +22,7 @@ from hermes.speech.errors import SpeechError
 _MAX_TRANSCRIPT = 4_000_000
 _MAX_SOUND = 64_000_000
 _MAX_ERROR = 65_536
+_PIECE = 262_144
 _BUSY = (408, 429, 500, 502, 503, 504)
 _LONGEST_WAIT = 15.0
 _FIRST_WAIT = 1.0
@@ -205,6 +207,12 @@ def _build_form(boundary: str, fields: Mapping[str, str], handle: int, name: str
         f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
         f"Content-Type: {_MEDIA_TYPES.get(name.rpartition('.')[2], 'application/octet-stream')}\r\n\r\n"
     )
-    size = os.fstat(handle).st_size
-    pieces = ["".join(lines).encode(), os.pread(handle, size, 0), f"\r\n--{boundary}--\r\n".encode()]
-    return b"".join(pieces)
+    # A buffer that is written in pieces hands its bytes over without a copy.
+    form = io.BytesIO()
+    form.write("".join(lines).encode())
+    at = 0
+    while piece := os.pread(handle, _PIECE, at):
+        form.write(piece)
+        at += len(piece)
+    form.write(f"\r\n--{boundary}--\r\n".encode())
+    return form.getvalue()

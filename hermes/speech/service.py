@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _COMFORTABLE = 8_000_000
 """Bytes above which a recording is made smaller before it is sent, where it can be: it stands in memory meanwhile."""
 _MAX_TRANSCRIPT = 200_000
-_AT_ONCE = 2
-"""Recordings that are worked on at once."""
+_AT_ONCE = 8
+"""Recordings that are worked on at once, most of them by servers."""
 _ESPEAK_WORDS = 165
 """Words a minute of espeak-ng at its usual speed, about those of a person."""
 _FORMATS = ("wav", "ogg", "mp3")
@@ -136,9 +136,9 @@ class SpeechService:
                 N_("stt.format names {name}, which is not known.", name=repr(wanted)),
                 N_("Possible: {names}.", names=", ".join(_FORMATS)),
             )
-        if wanted or record is None:
+        if record is None:
             return wanted not in ("", found)
-        if found not in record.formats or size > record.limit:
+        if wanted not in ("", found) or found not in record.formats or size > record.limit:
             return True
         return size > _COMFORTABLE and self.can_convert
 

@@ -18,10 +18,12 @@ _SNIFFED = 64
 _LONGEST_SECONDS = 3 * 3_600
 _CONVERSION_SECONDS = 300.0
 _MOST_BYTES = 350_000_000
+_READ_FORMATS = "aac,ac3,aiff,amr,amrnb,amrwb,asf,au,avi,caf,flac,flv,matroska,mov,mp3,mpegts,ogg,w64,wav"
+"""The formats of recordings, by the names of their readers. Playlists, which name other files, are none of them."""
 _SPEECH = ("-ac", "1", "-ar", "16000")
 _TARGETS = {
     # What is heard by a machine: one channel, 16 kHz, which is what models work with.
-    "ogg": ("-c:a", "libopus", "-b:a", "24k", "-application", "voip", *_SPEECH, "-f", "ogg"),
+    "ogg": ("-c:a", "libopus", "-b:a", "24k", "-compression_level", "3", "-application", "voip", *_SPEECH, "-f", "ogg"),
     "wav": ("-c:a", "pcm_s16le", *_SPEECH, "-f", "wav"),
     "mp3": ("-c:a", "libmp3lame", "-b:a", "48k", *_SPEECH, "-f", "mp3"),
     # What is heard by people: Opus at its full rate, as platforms record their own voice messages.
@@ -72,7 +74,8 @@ async def convert_sound(
         raise SpeechError(N_("The recording is in a format that has to be converted, and there is no ffmpeg."), ADVICE)
     handle, path = source
     words = (
-        *(ffmpeg, "-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file,pipe"),
+        *(ffmpeg, "-nostdin", "-hide_banner", "-loglevel", "error"),
+        *("-protocol_whitelist", "file,pipe", "-format_whitelist", _READ_FORMATS),
         # By its own handle, through /proc, so that formats whose index stands at their end can be read, too.
         *("-t", str(_LONGEST_SECONDS), "-i", "file:/proc/self/fd/0", "-map", "0:a:0", "-vn", "-sn", "-dn"),
         *("-map_metadata", "-1", "-threads", "1", *_TARGETS[target], "pipe:1"),

@@ -46,6 +46,7 @@ def test_a_single_question_stays_light() -> None:
     """`python -m bench.paths --files` lists what it imports and enters."""
     plain, command = record_prompt(), record_prompt(tool="terminal")
     assert len(plain["modules"]) <= 190
+    assert not [one for one in plain["modules"] if one.startswith("hermes.speech")]
     # With `sessions/turn_log.py`: each turn writes its line; `cli/piped_input.py`: what is piped goes along; and
     # `tools/tool.py`: whether what a tool requires is there.
     assert len(plain["files"]) <= 113

@@ -23,7 +23,7 @@ from tests.vendors.telegram import Fake as Telegram
 
 pytestmark = pytest.mark.slow
 
-CHATS = ("telegram", "discord", "matrix")
+CHATS = ("telegram", "discord", "matrix", "slack")
 
 
 def fake_of(name: str) -> FakeChat:
@@ -73,7 +73,7 @@ async def test_a_voice_note_is_answered_by_a_voice_bubble(name: str, tmp_path: P
         assert [one["input"] for one in speech.texts] == ["Seven degrees, no rain."]
         (bubble,) = spoken(chat)
         assert bubble.content == speech.sound
-        assert abs(bubble.voice_seconds - 2.5) <= 0.5
+        assert abs(bubble.voice_seconds - 2.5) <= 0.5 or name == "slack"  # a file there
         assert not chat.refused
         assert speech.recordings[0].content == (tmp_path / "note.ogg").read_bytes()
 

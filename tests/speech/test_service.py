@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import subprocess
 import time
 from pathlib import Path
@@ -210,3 +211,38 @@ async def test_a_program_in_its_box_sees_nothing_else(tmp_path: Path) -> None:
         finally:
             os.close(handle)
         assert printed == b"[]\n"
+
+
+@pytest.mark.needs("ffmpeg", "bubblewrap")
+async def test_hostile_files_are_refused_by_name(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    tone = [find_program("ffmpeg") or "", "-v", "error", "-f", "lavfi", "-i", "sine=frequency=300:duration=1"]
+    for name in ("a.m4a", "b.aac", "c.aiff", "d.mp3"):
+        await asyncio.to_thread(subprocess.run, [*tone, str(made / name)], check=True)
+    whole = [(made / name).read_bytes() for name in sorted(one.name for one in made.iterdir())]
+    luck = random.Random(11)
+    playlists = [
+        b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n",
+        b"ffconcat version 1.0\nfile '/etc/passwd'\n",
+        b"[playlist]\nFile1=http://127.0.0.1:9/\n",
+        b"RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0\x01\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\0\0\0\x08ftyp" + b"\xff" * 400,
+    ]
+    files = [*playlists, *whole]
+    for _ in range(6):
+        broken = bytearray(luck.choice(whole))
+        for _ in range(luck.randrange(1, 60)):
+            broken[luck.randrange(len(broken))] = luck.randrange(256)
+        files.append(bytes(broken[: luck.randrange(1, len(broken))]))
+    outcomes = []
+    async with FakeSpeech(heard="hm") as server, open_service(tmp_path, stt=server.settings(format="ogg")) as service:
+        for number, content in enumerate(files):
+            try:
+                await service.transcribe_file(write_note(tmp_path, f"f{number}", content))
+                outcomes.append("")
+            except SpeechError as error:
+                outcomes.append(str(error))
+        assert all("ffmpeg failed" in one for one in outcomes[: len(playlists)]), outcomes
+        assert outcomes[len(playlists) : len(playlists) + len(whole)] == [""] * len(whole)
+        assert all(one.content[:4] == b"OggS" for one in server.recordings)

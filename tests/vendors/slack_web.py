@@ -276,7 +276,10 @@ class Web:
         url = f"{self._home.url}/files/{upload.id}/{upload.name}"
         shares = {channel: [{"ts": ts}] for channel, ts in upload.places}
         about: Body = {"id": upload.id, "name": upload.name, "title": upload.name, "size": len(upload.content)}
-        media_type = "image/png" if upload.name.endswith(".png") else "text/plain"
+        known = {"png": "image/png", "ogg": "audio/ogg"}
+        media_type = known.get(upload.name.rpartition(".")[2], "text/plain")
+        if media_type == "audio/ogg":
+            about["subtype"] = "slack_audio"  # as an audio clip that people record
         where: Body = {"url_private": url, "url_private_download": url, "shares": {"private": shares}}
         return about | where | {"mimetype": media_type, "mode": "hosted", "is_external": False}
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ _MAX_WAITING = 4
 """Answers of one chat that wait to be spoken; beyond that only the text is sent."""
 
 _MAX_KNOWN = 10_000
+_NAME = re.compile(r"\W+", re.ASCII)
 
 
 class SpokenChat(Struct, frozen=True, kw_only=True):
@@ -184,7 +186,7 @@ class ChatVoice:
         folder = self._chat.app.services.home.root / "media" / "spoken"
         await asyncio.to_thread(_delete_old, folder)
         try:
-            return await self._chat.app.services.speech().speak_text(text, folder / turn_id.replace("/", "_"))
+            return await self._chat.app.services.speech().speak_text(text, folder / _NAME.sub("_", turn_id))
         except NoEngineError:
             return None  # `/voice` says so when it is switched on
         except HermesError as error:
