@@ -453,18 +453,16 @@ class SideTaskSettings(ModelReference, frozen=True):
     """Models to turn to, in this order, before those of the conversation."""
 
 
-class TitleSettings(SideTaskSettings, frozen=True):
+class OptionalTaskSettings(SideTaskSettings, frozen=True):
     """As other side tasks; besides whether it is done at all."""
 
     enabled: bool | None = None
-    """Whether chats get titles from a model after their first answer; empty: where a model is named for it here."""
+    """Whether it is done; empty: where a model is named for it here."""
 
-
-class PageTaskSettings(SideTaskSettings, frozen=True):
-    """As other side tasks; besides whether it is done at all."""
-
-    enabled: bool = True
-    """Whether pages over the limit of `web_extract` are condensed; else their beginning is shown."""
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is done."""
+        return self.enabled if self.enabled is not None else bool(self.model or self.default or self.base_url)
 
 
 class AuxiliarySettings(Struct, frozen=True):
@@ -478,10 +476,10 @@ class AuxiliarySettings(Struct, frozen=True):
     """Looking at commands in the mode `smart` of `approvals`."""
     goal: SideTaskSettings = SideTaskSettings()
     """Judging after each turn whether the `/goal` of a session is reached."""
-    title: TitleSettings = TitleSettings()
+    title: OptionalTaskSettings = OptionalTaskSettings()
     """Giving a chat a title of a few words after its first answer."""
-    web_extract: PageTaskSettings = PageTaskSettings()
-    """Condensing web pages that are too long to be shown."""
+    web_extract: OptionalTaskSettings = OptionalTaskSettings()
+    """Condensing web pages that are too long to be shown; else their beginning is shown."""
     vision: SideTaskSettings = SideTaskSettings()
     """Looking at pictures for `vision_analyze`; models that are known to take none are passed over."""
 

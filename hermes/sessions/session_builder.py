@@ -484,11 +484,11 @@ class SessionBuilder:
 
     def _attach_titling(self, actor: SessionActor, tools: SessionTools) -> None:
         """Title the session after its first answer, where the settings want that."""
-        from hermes.sessions.features.titles import SessionTitler, is_titling_enabled
-
         services = self._services
-        if not is_titling_enabled(services.settings.auxiliary.title):
+        if not services.settings.auxiliary.title.is_wanted:
             return
+        from hermes.sessions.features.titles import SessionTitler
+
         task = partial(self._create_side_task, "title", services.settings.auxiliary.title)
         titling = SessionTitler(services.store, task, tools.context.redact)
         actor.on_turn_end.append(titling.after_turn)

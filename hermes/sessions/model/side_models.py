@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from hermes.config.settings import AuxiliarySettings, PageTaskSettings, SideTaskSettings
+from hermes.config.settings import AuxiliarySettings, OptionalTaskSettings, SideTaskSettings
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.messages import FinishReason, ImagePart
@@ -25,7 +25,7 @@ class SessionSideModels:
     def is_enabled(self, purpose: str) -> bool:
         """Return whether the settings leave this side task to a model."""
         chosen = self._settings[purpose]
-        return chosen.enabled if isinstance(chosen, PageTaskSettings) else True
+        return chosen.is_wanted if isinstance(chosen, OptionalTaskSettings) else True
 
     def is_named(self, purpose: str) -> bool:
         """Return whether the settings name a model for this side task."""
