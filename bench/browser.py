@@ -1,7 +1,7 @@
 """What the browser costs: `python -m bench.browser [--rounds 7]`.
 
-start     wall time from the start of the browser until a page is told, and the CPU of all processes until then, beside
-          that of the same browser that opens the same page by itself
+start     wall time from the start of the browser in its box until a page is told, and the CPU of all processes until it
+          is quiet, beside that of the same browser that opens the same page by itself, without a box
 memory    proportional set size of all processes of the browser with one page, what each further page adds, and what
           this process holds
 snapshot  wall time of a snapshot of a page of 40 nodes and of one of 4,500, with the characters of what is told
@@ -20,7 +20,13 @@ from pathlib import Path
 from hermes.browser.navigation import navigate
 from hermes.browser.open_browser import OpenBrowser
 from hermes.browser.page_report import PageReporter
+from hermes.browser.process.launch import BrowserStarter
+from hermes.browser.session_browser import BrowserPlan, SessionBrowser
 from hermes.browser.snapshot import take_snapshot
+from hermes.execution.base import Permit
+from hermes.execution.sandbox.probe import SandboxProbe
+from hermes.execution.supervisor import Supervisors
+from hermes.safety.urls import UrlPolicy
 from tests.browser.browser_site import serve_site
 from tests.browser.running_browser import FLAGS, run_browser
 from tests.requirements import find_program
@@ -94,27 +100,51 @@ async def measure_bare(program: str, site: str) -> float:
 
 
 async def measure_start(program: str, site: str) -> tuple[float, float, float, float, float]:
-    """Seconds until a page is told; CPU of the browser and of this process until it is quiet; MB of one page, and of
-    each further one.
+    """Seconds until a page is told by a browser in its box, from the session on; CPU of its processes and of this one
+    until it is quiet; MB of one page, and of each further one.
     """
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    environ = dict(os.environ)
+    supervisors = Supervisors(environ)
+    probe = SandboxProbe(environ)
+    await probe.find_support()  # once a process, for commands as well
+    await supervisors.is_available()
+    host = site.removeprefix("http://")
+    with tempfile.TemporaryDirectory() as folder:
+        plan = BrowserPlan(
+            environ=environ,
+            downloads=Path(folder) / "downloads",
+            program=str(find_program(program)),
+            policy=UrlPolicy(private=(host,)),
+        )
+        browser = SessionBrowser(plan, BrowserStarter(supervisors=supervisors, probe=probe))
+        others = set(list_tree(os.getpid()))
         own, begun = time.process_time(), time.perf_counter()
-        async with run_browser(Path(folder), program=program) as running:
-            browser = OpenBrowser(running.connection)
-            await browser.start()
-            tab = await browser.get_current_tab()
+        async with browser.use_pages(_Yes(), f"{site}/") as pages:
+            tab = await pages.browser.get_current_tab()
             await navigate(tab, f"{site}/")
-            await PageReporter(browser).describe_after(tab)
+            await pages.describe_after(tab)
             wall = time.perf_counter() - begun
             await asyncio.sleep(3 * _QUIET_SECONDS)
-            tree = list_tree(running.process.pid)
+            tree = [one for one in list_tree(os.getpid()) if one not in others]
             cpu, mine, memory = read_cpu(tree), time.process_time() - own, read_memory(tree)
             for _ in range(_FURTHER):
-                await navigate(await browser.open_tab(), f"{site}/")
+                await navigate(await pages.browser.open_tab(), f"{site}/")
             await asyncio.sleep(_QUIET_SECONDS)
-            further = (read_memory(list_tree(running.process.pid)) - memory) / _FURTHER
-            await browser.close()
+            tree = [one for one in list_tree(os.getpid()) if one not in others]
+            further = (read_memory(tree) - memory) / _FURTHER
+        await browser.close()
+        await supervisors.close()
         return wall, cpu, mine, memory, further
+
+
+class _Yes:
+    """Allows every site."""
+
+    async def open_site(self, host: str, port: int) -> Permit:
+        return Permit(True)
+
+    async def send_to_site(self, host: str, port: int, sender: str) -> Permit:
+        return Permit(True)
 
 
 async def measure_snapshots(program: str, site: str, rounds: int) -> Iterator[tuple[str, int, float, int]]:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from hermes.browser.cdp import CdpConnection
 from hermes.browser.process.programs import BrowserProgram
 from hermes.browser.transport import PipeTransport
-from hermes.core.errors import BrowserError, ToolError
+from hermes.core.errors import BrowserError, BrowserGoneError, ToolError
 from hermes.execution.local import ProcessTree
 from hermes.execution.sandbox.probe import SandboxProbe
 from hermes.execution.sandbox.program_box import (
@@ -27,9 +27,11 @@ from hermes.execution.sandbox.program_box import (
     explain_missing_box,
     make_boxed_call,
 )
+from hermes.execution.sandbox.tmpdir import create_memory_file
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.i18n.messages import N_
 from hermes.safety.paths import is_or_below
+from hermes.util.text import to_one_line
 
 _MEMORY_MB = 3_072
 """Megabytes that one process of the browser may write to; a page that wants more crashes, and nothing else does."""
@@ -39,8 +41,9 @@ _TEMPORARY_BYTES = 512 << 20
 """Bytes that its temporary files may take, and as many those of a profile in memory."""
 _MEMORY_PROFILE = "/profile"
 _END_SECONDS = 1.0
+_MAX_ERRORS, _MAX_REASON = 65_536, 300
 _START_SECONDS = 20.0
-_SETTINGS = ("/etc/fonts", "/etc/chromium", "/etc/opt/chrome", "/etc/opt/edge")
+_SETTINGS = ("/etc/fonts", "/etc/chromium", "/etc/chromium.d", "/etc/opt/chrome", "/etc/opt/edge")
 """Fonts, and what the owner of the machine rules for browsers."""
 _UNUSED = (
     "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,GlobalMediaControls,AutofillServerCommunication,"
@@ -67,6 +70,7 @@ _FLAGS = (
     "--disable-notifications",
     "--disable-speech-api",
     "--metrics-recording-only",
+    "--log-level=3",
     "--blink-settings=hyperlinkAuditingEnabled=false",
     "--no-service-autorun",
     "--password-store=basic",
@@ -144,6 +148,8 @@ async def launch_browser(
             os.set_blocking(near, False)
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         theirs.callback(os.close, null)
+        errors = create_memory_file("errors")
+        ours.callback(os.close, errors)
         try:
             call = theirs.enter_context(make_boxed_call(box, support, proxy_end, (pipes[0][0], pipes[1][1])))
             request = LaunchRequest(
@@ -152,7 +158,7 @@ async def launch_browser(
                 environment={},
                 source=null,
                 output=null,
-                extra_handles=(null, *call.handles),
+                extra_handles=(errors, *call.handles),
             )
             async with asyncio.timeout(_START_SECONDS):
                 tree = await starter.supervisors.start(request)
@@ -169,10 +175,22 @@ async def launch_browser(
     launched = LaunchedBrowser(connection, tree)
     try:
         await connection.call("Browser.getVersion", timeout=_START_SECONDS)
+    except BrowserGoneError:
+        await launched.close()
+        said = N_("The browser {path} ended at once: {reason}", path=program.path, reason=_read_last_line(errors))
+        raise BrowserError(said) from None
     except BaseException:
         await launched.close()
         raise
+    finally:
+        os.close(errors)
     return launched
+
+
+def _read_last_line(errors: int) -> str:
+    """Return the last that a program has said of errors."""
+    lines = os.pread(errors, _MAX_ERRORS, 0).decode("utf-8", "replace").strip().splitlines()
+    return to_one_line(lines[-1], _MAX_REASON) if lines else N_("it has not said why")
 
 
 def build_box(program: BrowserProgram, folders: BrowserFolders, flags: Sequence[str] = _FLAGS) -> ProgramBox:
