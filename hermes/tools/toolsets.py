@@ -20,7 +20,8 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 
 _CORE = _split_words(
-    "file terminal todo clarify web vision image_gen skills memory session_search cronjob delegation code_execution"
+    "file terminal todo clarify web vision image_gen homeassistant skills memory session_search cronjob delegation"
+    " code_execution"
 )
 _PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
 """Front-ends by which settings name sets, as those of other programs do: each has the same tools."""
@@ -36,6 +37,7 @@ web: web_search web_extract
 search: web_search
 vision: vision_analyze
 image_gen: image_generate
+homeassistant: ha_list_entities ha_get_state ha_list_services ha_call_service
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
 messages: send_message
@@ -48,7 +50,7 @@ ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
         x_search video video_gen computer_use browser tts context_engine project
-        homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
+        kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
         """
