@@ -42,7 +42,7 @@
 # make sub-agent-kills  kill -9 of a process with a thousand sub-agents in trees, 200 times (COUNT=50)
 # make sub-agents     what sub-agents cost: cached share of their prompts, memory of idle ones
 # make talk           200 turns with tools, memory and skills over ten processes on three wires; URL=... against a server
-# make ends           the gateway on real ends: Synapse, dovecot, opensmtpd, npm's openai (as root on Debian; 2 minutes)
+# make ends           real ends: Synapse, dovecot, opensmtpd, Home Assistant, npm's openai (as root on Debian; 4 minutes)
 # make acp            the Agent Client Protocol: three clients of others, every message by the public schema, what it costs, and
 #                     100 kills of the editor (needs npm and node; 6 minutes; KILLS=20)
 # make screens        the pictures of the README, anew (needs tmux and two fonts; see scripts/screens.py)

@@ -36,6 +36,8 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.database_copy import check_database, list_session_ids, require_usable_database
 from hermes.store.search.index import count_unindexed
 from hermes.store.store import Store
+from hermes.tools.registry import ToolRegistry, ToolSurroundings
+from hermes.tools.toolsets import DEFAULT_TOOLSETS, select_tool_names
 from hermes.util.clock import SystemClock
 from hermes.util.file_lock import is_lock_held
 from hermes.util.localizable import join_localizable
@@ -74,10 +76,17 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     about = [*_check_model(environ, home), _check_programs(environ), await _check_code_engine(environ, home)]
     about += [*_check_speech(environ, home), *await _check_browser(environ, home), *await _check_readers()]
     if not home.root.is_dir():
-        return [_check_missing_home(home, fix=fix), *about]
+        return [_check_missing_home(home, fix=fix), *about, *_check_tools(environ, home)]
     can_fix = fix and home.is_writable
     checks = [await check(home, can_fix) for check in _CHECKS]
-    return [*_check_writable(home), *about, *checks, *_check_tokens(home), *await _check_webhooks(home, environ)]
+    return [
+        *_check_writable(home),
+        *about,
+        *checks,
+        *_check_tools(environ, home),
+        *_check_tokens(home),
+        *await _check_webhooks(home, environ),
+    ]
 
 
 def _check_model(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
@@ -104,6 +113,29 @@ def _check_model(environ: Mapping[str, str], home: HermesHome) -> list[DoctorChe
         provider=endpoint.record.title,
     )
     return [DoctorCheck(name="model", state=OK, said=said)]
+
+
+def _check_tools(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCheck]:
+    """Tell which tools are hidden from the model, and why: a warning where a setting has chosen what cannot work."""
+    try:
+        around = ToolSurroundings(merge_dotenv(environ, home.env_file), load_settings(home).settings)
+    except (HermesError, OSError):
+        return []
+    hidden: dict[tuple[str, str], list[str]] = {}
+    registry = ToolRegistry()
+    for name in select_tool_names(DEFAULT_TOOLSETS):
+        tool = registry.find_known(name)
+        if tool is not None and (why := around.explain_missing(tool)):
+            state = OK if tool.requirements.explain_missing(around.environ) else WARNING
+            hidden.setdefault((state, why), []).append(name)
+    return [
+        DoctorCheck(
+            name="tools",
+            state=state,
+            said=N_("Hidden from the model: {names}; {why_said}.", names=", ".join(names), why_said=why),
+        )
+        for (state, why), names in hidden.items()
+    ]
 
 
 def _check_tokens(home: HermesHome) -> list[DoctorCheck]:

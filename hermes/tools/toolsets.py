@@ -20,7 +20,8 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 
 _CORE = _split_words(
-    "file terminal todo clarify web browser vision image_gen tts skills memory session_search cronjob delegation"
+    "file terminal todo clarify web browser vision image_gen tts homeassistant skills memory session_search cronjob"
+    " delegation"
     " code_execution"
 )
 _PLATFORMS = _split_words("cli cron telegram discord slack email matrix ntfy api-server")
@@ -40,6 +41,7 @@ browser: browser_hover browser_drag browser_upload browser_wait browser_tabs bro
 browser: browser_console browser_get_images browser_vision web_search
 vision: vision_analyze
 image_gen: image_generate
+homeassistant: ha_list_entities ha_get_state ha_list_services ha_call_service
 skills: skills_list skill_view skill_manage
 cronjob: cronjob
 messages: send_message
@@ -53,7 +55,7 @@ ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
         x_search video video_gen computer_use context_engine project
-        homeassistant kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
+        kanban discord discord_admin yuanbao feishu_doc feishu_drive spotify hermes-acp
         hermes-bluebubbles hermes-dingtalk hermes-feishu hermes-homeassistant hermes-mattermost hermes-qqbot
         hermes-signal hermes-sms hermes-wecom hermes-wecom-callback hermes-weixin hermes-whatsapp hermes-yuanbao
         """

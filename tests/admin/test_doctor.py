@@ -102,6 +102,16 @@ async def test_wrong_settings_are_named_and_left() -> None:
         assert (home.hermes / "config.yaml").read_text() == "model: [unclosed"
 
 
+async def test_hidden_tools_are_told_with_what_they_lack() -> None:
+    with TempHome.for_server("http://127.0.0.1:9/v1", more_config={"web": {"search_backend": "brave"}}) as home:
+        told = [(check.state, check.said) for check in await check_home(home.environ) if check.name == "tools"]
+    texts = {said: state for state, said in told}
+    home_tools = "ha_list_entities, ha_get_state, ha_list_services, ha_call_service"
+    assert texts[f"Hidden from the model: {home_tools}; it needs the variable HASS_TOKEN."] == OK
+    chosen = "Hidden from the model: web_search; `web.search_backend` names brave, and its key BRAVE_SEARCH_API_KEY"
+    assert [state for said, state in texts.items() if said.startswith(chosen)] == [WARNING]
+
+
 async def test_status_is_one_screen_and_says_whether_the_model_answers() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("x"))) as server:
         with TempHome.for_server(server.url, more_config={"spending": {"day": {"tokens": 1_000_000}}}) as home:

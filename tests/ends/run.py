@@ -1,6 +1,8 @@
-"""`make ends`: installs real servers (Synapse into a folder of its own, dovecot and opensmtpd as packages where this is
-Debian and we are root) and npm's OpenAI client, runs the tests against them, and says what it could not run."""
+"""`make ends`: installs real servers (Synapse and Home Assistant into folders of their own, dovecot and opensmtpd as
+packages where this is Debian and we are root) and npm's OpenAI client, runs the tests against them, and says what it
+could not run."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -37,6 +39,22 @@ def npm_client(folder: Path) -> Path | None:
     return folder / "npm" if subprocess.run(words, check=False).returncode == 0 else None
 
 
+def home_program(folder: Path) -> Path | None:
+    """The program of a fresh environment with Home Assistant, with the front end that it does not start without; None
+    where no Python is new enough for it.
+    """
+    python = next((found for name in ("python3.14", "python3.13") if (found := shutil.which(name))), "")
+    place = folder / "hass"
+    if not python or subprocess.run([python, "-m", "venv", place], check=False, capture_output=True).returncode:
+        return None
+    install = [place / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    if subprocess.run([*install, "homeassistant"], check=False).returncode:
+        return None
+    (manifest,) = place.glob("lib/*/site-packages/homeassistant/components/frontend/manifest.json")
+    needs = json.loads(manifest.read_text())["requirements"]
+    return place / "bin" / "hass" if subprocess.run([*install, *needs], check=False).returncode == 0 else None
+
+
 def main() -> int:
     """Run what can be run; the tests' own exit code."""
     with tempfile.TemporaryDirectory(prefix="hermes-ends-") as name:
@@ -52,6 +70,12 @@ def main() -> int:
             sys.stderr.write("node and npm are not here, or cannot get the client: npm's openai is not tried.\n")
         else:
             environ["OPENAI_NODE"] = str(node)
+        given = os.environ.get("HERMES_HASS")
+        hass = Path(given) if given else home_program(Path(name))
+        if hass is None:
+            sys.stderr.write("Home Assistant could not be installed (it needs Python 3.13): it is not tried.\n")
+        else:
+            environ["HERMES_HASS"] = str(hass)
         if not mail_servers():
             sys.stderr.write("dovecot and opensmtpd are not here (as root on Debian they are installed).\n")
         words = [sys.executable, "-m", "pytest", "-q", "-s", "-rs", "-p", "no:xdist", "tests/ends"]

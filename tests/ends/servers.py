@@ -203,6 +203,61 @@ def opensmtpd(folder: Path, port: int, lmtp: int) -> Program:
     return Program(["/usr/sbin/smtpd", "-d", "-f", config], listens(port), folder / "smtpd.out")
 
 
+HOME_CONFIG = """homeassistant:
+  name: Test
+http:
+  server_host: 127.0.0.1
+  server_port: {port}
+api:
+input_boolean:
+  lamp:
+    name: Desk lamp
+input_number:
+  heat:
+    name: Heat
+    min: 5
+    max: 30
+shell_command:
+  touch: "touch {folder}/touched"
+"""
+
+
+def answers_http(url: str) -> Callable[[], Awaitable[bool]]:
+    """Whether a server answers a request, in whatever way."""
+
+    async def answers() -> bool:
+        try:
+            async with aiohttp.ClientSession() as session, session.get(url):
+                return True
+        except aiohttp.ClientError:
+            return False
+
+    return answers
+
+
+async def home_assistant(program: Path, folder: Path, port: int) -> Program:
+    """A Home Assistant with a lamp and a heater, and the user `tester`, who is its owner."""
+    (folder / "configuration.yaml").write_text(HOME_CONFIG.format(port=port, folder=folder))
+    await _run([program, "--script", "auth", "-c", folder, "add", "tester", SECRET], folder)
+    words = [program, "-c", folder, "--skip-pip"]
+    return Program(words, answers_http(f"http://127.0.0.1:{port}/api/"), folder / "hass.out")
+
+
+async def home_token(port: int) -> str:
+    """Sign the user in as a browser does, and return a token."""
+    base, client = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/"
+    async with aiohttp.ClientSession() as session:
+        begun = {"client_id": client, "handler": ["homeassistant", None], "redirect_uri": client}
+        async with session.post(f"{base}/auth/login_flow", json=begun) as answer:
+            flow = (await answer.json())["flow_id"]
+        words = {"client_id": client, "username": "tester", "password": SECRET}
+        async with session.post(f"{base}/auth/login_flow/{flow}", json=words) as answer:
+            code = (await answer.json())["result"]
+        form = {"client_id": client, "grant_type": "authorization_code", "code": code}
+        async with session.post(f"{base}/auth/token", data=form) as answer:
+            return str((await answer.json())["access_token"])
+
+
 def tell(line: str) -> None:
     """Say what was measured."""
     sys.stderr.write(f"  {line}\n")

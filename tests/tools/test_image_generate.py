@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,15 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolStatus
+from hermes.gateway.text.media import MediaRules, extract_media
+from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.app import App
+from hermes.sessions.egress_filter import build_egress_filter
+from hermes.sessions.options import SessionOptions
+from hermes.testing.home import TempHome
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Call, Reply, Say, ScriptedModel
+from hermes.testing.server import ScriptedServer
 from hermes.testing.web_server import Listener
 from hermes.tools.pictures.makers import MAKERS, choose_maker
 from hermes.tools.registry import ToolRegistry
@@ -175,3 +185,37 @@ def test_who_is_asked() -> None:
         with pytest.raises(ToolError, match=said):
             choose_maker(name, environ)
     assert MAKERS["fal"].find_ratio("fal-ai/flux/dev", "square") == ("image_size", "square_hd")
+
+
+async def test_what_was_made_can_be_looked_at_and_sent() -> None:
+    makers = PictureMakers(f"k{secrets.token_hex(12)}", PNG)
+    server = Listener(makers.list_routes())
+    await server.start()
+    made: list[str] = []
+
+    def reply(request: RecordedRequest) -> Reply:
+        if request.number == 0:
+            return call_tool("image_generate", prompt="a red square")
+        if request.number == 1:
+            made.extend(re.findall(r"MEDIA:(\S+?\.png)", str(request.results)))
+            return call_tool("vision_analyze", image_url=made[0], question="which colour?")
+        return Say(f"Here it is.\n\nMEDIA:{made[0]}")
+
+    config = {"image_gen": {"provider": "openai", "base_url": f"{server.url}/v1"}}
+    async with ScriptedServer(ScriptedModel(reply)) as model:
+        with TempHome.for_server(model.url, more_config=config) as home:
+            home.more["OPENAI_API_KEY"] = makers.key
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
+                actor = await app.open_session()
+                ended = await actor.post(InboundMessage(text="a picture, please"))
+                egress = build_egress_filter(app.services, app.live_session(actor))
+            assert base64.b64encode(PNG).decode() in model.requests[2].body.decode()
+            assert Path(made[0]).parent == home.hermes / "media" / "generated"
+            rules = MediaRules(roots=egress.roots, refusal_reason=egress.find_refusal, home=egress.home)
+            found = extract_media(ended.text, rules)
+            assert found.text == "Here it is." and [one.path for one in found.files] == made
+    await server.down()
+
+
+def call_tool(name: str, **arguments: object) -> Say:
+    return Say(calls=(Call("tool_call", {"name": name, "arguments": arguments}),))

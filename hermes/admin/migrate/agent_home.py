@@ -53,7 +53,9 @@ _IMPORTED_SETTINGS = re.compile(
 )
 """The settings that are imported. All others may loosen what holds the agent, or lead elsewhere."""
 _SERVER_KEYS = ("command", "args", "env", "cwd", "url", "headers", "timeout", "connect_timeout", "tools")
-_OTHER_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|(?:TAVILY|EXA|FIRECRAWL|PARALLEL)_API_KEY|FAL_KEY")
+_OTHER_VARIABLES = re.compile(
+    r"CUSTOM_API_KEY|BRAVE_\w*KEY|(?:TAVILY|EXA|FIRECRAWL|PARALLEL)_API_KEY|FAL_KEY|HASS_TOKEN"
+)
 _ADDRESS = re.compile(r"\w+_(?:URL|HOST|ENDPOINT)|\w*PROXY", re.IGNORECASE)
 _MESSAGE_COLUMNS = ("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "reasoning")
 

@@ -1,8 +1,6 @@
 """`image_generate`: has a picture made or changed."""
 
 import asyncio
-import contextlib
-import os
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +12,7 @@ from hermes.tools.pictures.sources import find_local_path, is_web_address, load_
 from hermes.tools.schema import Arguments
 from hermes.tools.session import NO_WEB, ToolContext, WebAccess
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, ToolRequirements, tool
+from hermes.util.atomic_write import write_atomic
 from hermes.util.text import to_one_line
 from hermes.web.fetch import FetchLimits, find_host
 
@@ -87,14 +86,9 @@ async def _make_in_time(request: PictureRequest, web: WebAccess, seconds: float)
 def _save_picture(data: bytes, end: str, folder: Path) -> Path:
     """Write a picture to a private file that is named by what it holds. Raises ToolError."""
     path = folder / f"picture-{blake2b(data, digest_size=8).hexdigest()}.{end}"
-    begun = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            file.write(data)
-        begun.replace(path)
+        write_atomic(path, data, mode=0o600)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            begun.unlink()
         raise ToolError(f"The picture was made, and cannot be saved in {folder}: {error.strerror}.") from None
     return path

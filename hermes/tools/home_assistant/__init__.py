@@ -1,0 +1,1 @@
+"""Home Assistant by its REST API (https://developers.home-assistant.io/docs/api/rest)."""
