@@ -382,9 +382,9 @@ class SessionActor:
                 await hook()
             if queued.letter_id:
                 self._recorder.take_inbox_rows((queued.letter_id,))
+            pictures = await self.attachments.take_pictures(queued.inbound.images)
             joining = [*await self.attachments.collect_parts(queued.inbound), *self._deps.steering()]
-            now = self._deps.clock.now()
-            user = await _make_user_message(self.conversation, queued.inbound, joining, now)
+            user = _make_user_message(self.conversation, queued.inbound, pictures, joining, self._deps.clock.now())
             state = _make_turn_state(self._parts, self.conversation, new_turn_id(), user, self.calls_left)
             _refuse_message(state, self.attachments.refusal)
             if calls := self.conversation.open_calls:
@@ -534,20 +534,15 @@ def _wrap_failure(error: Exception) -> HermesError:
     return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 
-async def _take_pictures(images: Sequence[ImagePart]) -> Sequence[ImagePart | TextPart]:
-    """Return a message's pictures as the transcript keeps them: small enough for every model, and always the same."""
-    if not images:
-        return ()
-    from hermes.media.pictures import take_images
-
-    return await take_images(images)
-
-
-async def _make_user_message(
-    conversation: LiveConversation, inbound: InboundMessage, joining: Sequence[ImagePart | TextPart], now: float
+def _make_user_message(
+    conversation: LiveConversation,
+    inbound: InboundMessage,
+    pictures: Sequence[ImagePart | TextPart],
+    joining: Sequence[ImagePart | TextPart],
+    now: float,
 ) -> Message:
     """Return the person's message, with date, time and folder added where they have changed."""
-    more: list[ImagePart | TextPart] = [*await _take_pictures(inbound.images), *inbound.quoted, *joining]
+    more: list[ImagePart | TextPart] = [*pictures, *inbound.quoted, *joining]
     if inbound.results and not inbound.text and not more:
         return Message(role=Role.USER, parts=())
     if conversation.frame.tools:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct, structs
@@ -226,6 +226,22 @@ class AttachmentCollector:
         if self._task is not None:
             self._task.cancel()
 
+    async def take_pictures(self, images: Sequence[ImagePart]) -> Sequence[ImagePart | TextPart]:
+        """Return a message's pictures as the transcript keeps them: small enough for every model, and always the same;
+        after a stop, as they came.
+        """
+        if not images:
+            return ()
+        from hermes.media.pictures import take_images
+
+        taken: list[ImagePart | TextPart] = []
+
+        async def take_all() -> None:
+            taken.extend(await take_images(images))
+
+        await self._run_until_stopped(take_all(), "take pictures")
+        return taken or images
+
     async def collect_parts(self, inbound: InboundMessage) -> list[ImagePart | TextPart]:
         """Return the attached parts; after a stop, those that were collected by then."""
         parts: list[ImagePart | TextPart] = []
@@ -238,14 +254,18 @@ class AttachmentCollector:
                     return
 
         if self.providers:
-            self._task = asyncio.create_task(ask_providers(), name="ask memory providers")
-            try:
-                await wait_for_task(self._task)
-                if not self._task.cancelled():
-                    self._task.result()
-            finally:
-                self._task = None
+            await self._run_until_stopped(ask_providers(), "ask memory providers")
         return parts
+
+    async def _run_until_stopped(self, work: Coroutine[object, object, None], name: str) -> None:
+        """Do something that a stop cancels; what it raises is raised."""
+        self._task = asyncio.create_task(work, name=name)
+        try:
+            await wait_for_task(self._task)
+            if not self._task.cancelled():
+                self._task.result()
+        finally:
+            self._task = None
 
 
 MOVED_SECONDS = 600.0

@@ -8,7 +8,6 @@ from pathlib import Path
 from hermes.core.errors import UsageError
 from hermes.core.messages import PERSON, ImagePart
 from hermes.i18n.messages import N_
-from hermes.media.reader.picture_bytes import sniff_picture
 from hermes.util.file_handles import open_read
 
 MAX_PICTURE_BYTES = 20 << 20
@@ -31,6 +30,8 @@ def read_picture(file: Path) -> ImagePart:
         ) from None
     if len(data) > MAX_PICTURE_BYTES:
         raise UsageError(N_("The picture {file} is larger than 20 MB.", file=file), "Make it smaller.")
+    from hermes.media.reader.picture_bytes import sniff_picture
+
     kind = sniff_picture(data[:64])
     if not kind:
         raise UsageError(N_("{file} is not a PNG, JPEG, GIF, WebP, HEIC, AVIF, TIFF or BMP picture.", file=file))

@@ -11,6 +11,7 @@ from hermes.core.messages import ImagePart, Message, Role, ToolResultPart, user_
 from hermes.llm.lineage import rewrite_message
 from hermes.llm.pictures import PICTURE_STEPS, choose_picture_step, fit_picture
 
+pytestmark = pytest.mark.needs("bubblewrap")
 Image = pytest.importorskip("PIL.Image")
 
 

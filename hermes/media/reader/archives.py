@@ -49,8 +49,8 @@ class Archive:
             raise UnreadableError(DAMAGED, f"it has no {name[:100]}")
         if info.flag_bits & _ENCRYPTED_FLAG:
             raise UnreadableError(ENCRYPTED)
-        is_bomb = info.file_size > _RATIO_FROM and info.file_size > _MAX_RATIO * max(info.compress_size, 1)
-        if info.file_size > self._left or is_bomb:
+        # What is only read in part may be of any size: what is unpacked is counted.
+        if info.file_size > _RATIO_FROM and info.file_size > _MAX_RATIO * max(info.compress_size, 1):
             raise UnreadableError(TOO_LARGE, f"{MAX_UNPACKED >> 20} MB")
         try:
             return Part(self, self._zip.open(info))
