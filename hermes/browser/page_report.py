@@ -15,6 +15,7 @@ from hermes.util.text import to_one_line
 
 MAX_CHARACTERS = 6_000
 """The characters of one result."""
+NO_CHANGE = "(no change)"
 _MAX_URL = 300
 _MAX_TITLE = 150
 _NEW_DOCUMENT_PAUSE = 0.3
@@ -72,7 +73,7 @@ class PageReporter:
             self._remember(tab, snapshot, excerpt, is_new=True)
             return self._finish(tab, notes, excerpt.text or "(nothing to see)")
         self._remember(tab, snapshot, changes, is_new=False)
-        return self._finish(tab, notes, changes.text or ("" if notes else "(no change)"))
+        return self._finish(tab, notes, changes.text or ("" if notes else NO_CHANGE))
 
     async def describe_page(self, tab: Tab, *, full: bool = False, page: int = 1, find: str = "") -> PageReport:
         """Return the page as it is: what is in view first; with `full` all of it, a part at a time; with `find` the
@@ -175,7 +176,7 @@ class PageReporter:
             notes.append(f"status {tab.activity.status}")
         notes += self._collect_news(tab)
         shown = [f"[{to_one_line(note, 800)}]" for note in notes[:_MAX_NOTES]]
-        text = "\n".join((*head, *shown, *([body] if body else []))) or "(no change)"
+        text = "\n".join((*head, *shown, *([body] if body else []))) or NO_CHANGE
         return PageReport(self.hide_secrets(text)[:MAX_CHARACTERS], tab.list_addresses())
 
     def _collect_news(self, tab: Tab) -> list[str]:

@@ -12,28 +12,20 @@ from hermes.browser.protocol import AxTree, BoxModelResult, DomSnapshot, FrameOw
 from hermes.browser.refs import RefTarget
 from hermes.browser.tab import VIEWPORT, Tab
 from hermes.browser.target_session import TargetSession
-from hermes.core.errors import BrowserError
+from hermes.core.errors import BrowserError, BrowserGoneError
 
 SNAPSHOT_SECONDS = 10.0
 _MAX_DOCUMENTS = 40
-_SCROLL_STATE = """(() => { const s = document.scrollingElement || document.documentElement;
-return [document.title, s ? s.scrollTop : 0, s ? s.scrollHeight : 0, innerHeight,
-document.getElementsByTagName('*').length] })()"""
 
 
 class PageSnapshot(Struct, kw_only=True):
     """A tab as it was at one moment."""
 
-    url: str
-    title: str
     document_id: str
     lines: list[Line]
     documents: list[DocumentFacts]
     secrets: tuple[str, ...]
     """What fields of passwords hold: it is taken out of every text."""
-    scroll_top: float
-    scroll_height: float
-    view_height: float
     secret_boxes: list[Box]
     """Where such fields are, in the viewport."""
     ref_boxes: dict[str, Box]
@@ -60,32 +52,58 @@ async def take_snapshot(tab: Tab) -> PageSnapshot:
     Raises BrowserError when the page does not answer, CdpError when its document goes meanwhile.
     """
     view: Box = (0.0, 0.0, float(VIEWPORT[0]), float(VIEWPORT[1]))
-    main, state = await asyncio.gather(
-        _read_session(tab, tab.session, (0.0, 0.0), view),
-        tab.session.evaluate(_SCROLL_STATE, tab.main_frame, seconds=SNAPSHOT_SECONDS),
+    main, title = await asyncio.gather(
+        _read_session(tab.session, (0.0, 0.0), view),
+        tab.session.evaluate("document.title", tab.main_frame, seconds=SNAPSHOT_SECONDS),
     )
-    parts = [main]
-    held: dict[NodeId, DocumentTree] = {}
+    tab.title = str(title)
     trees = _join_trees(tab, main)
-    owners = await _find_remote_owners(tab, parts)
-    for session, holder, owner in owners:
-        box = holder.facts.nodes[owner].box
-        if box is None or holder.facts.nodes[owner].is_hidden:
-            continue
-        try:
-            part = await _read_session(tab, session, box[:2], _clip(box, view))
-        except BrowserError:
-            continue  # the frame has gone, or does not answer: the rest of the page is shown
-        joined = _join_trees(tab, part)
-        if joined:
-            held[(holder.session_id, owner)] = joined[0]
-            trees += joined
-            parts.append(part)
+    if not trees:
+        raise BrowserError("The page cannot be read: it is too large, or goes.", "web_extract reads pages of any size.")
+    held: dict[NodeId, DocumentTree] = {}
+    waiting = [*tab.sessions][1:]
+    for place in trees:  # grows by the documents of frames, which hold others
+        for session in [*waiting]:
+            if place.session_id != session.session_id and (owner := await _find_owner(tab, place, session)):
+                waiting.remove(session)
+                trees += await _read_frame(tab, session, (place, owner), held)
     _find_local_holders(trees, held)
-    return _write_snapshot(tab, trees, held, state)
+    return _write_snapshot(tab, trees, held)
 
 
-async def _read_session(tab: Tab, session: TargetSession, origin: tuple[float, float], view: Box) -> _Part:
+async def _find_owner(tab: Tab, place: DocumentTree, session: TargetSession) -> int:
+    """Return the element of a document that holds the frame of a session; 0 for none."""
+    holder = tab.find_session(place.session_id)
+    if holder is None:
+        return 0
+    try:
+        found = await holder.call_for(FrameOwner, "DOM.getFrameOwner", {"frameId": session.target.target_id})
+    except CdpError:
+        return 0
+    return found.backend_node_id if found.backend_node_id in place.facts.nodes else 0
+
+
+async def _read_frame(
+    tab: Tab, session: TargetSession, place: tuple[DocumentTree, int], held: dict[NodeId, DocumentTree]
+) -> list[DocumentTree]:
+    """Return the documents of a frame that has a process of its own; none where a person does not see it."""
+    holder, owner = place
+    facts = holder.facts.nodes[owner]
+    if facts.box is None or facts.is_hidden:
+        return []
+    view = _clip(facts.box, (0.0, 0.0, float(VIEWPORT[0]), float(VIEWPORT[1])))
+    try:
+        joined = _join_trees(tab, await _read_session(session, facts.box[:2], view))
+    except BrowserGoneError:
+        raise
+    except BrowserError:
+        return []  # the frame has gone, or does not answer: the rest of the page is shown
+    if joined:
+        held[(holder.session_id, owner)] = joined[0]
+    return joined
+
+
+async def _read_session(session: TargetSession, origin: tuple[float, float], view: Box) -> _Part:
     params = {"computedStyles": COMPUTED_STYLES}
     tree = asyncio.ensure_future(_read_tree(session, session.target.target_id))
     try:
@@ -126,25 +144,6 @@ def _find_local_holders(trees: Sequence[DocumentTree], held: dict[NodeId, Docume
                 held[(tree.session_id, owner)] = found
 
 
-async def _find_remote_owners(tab: Tab, parts: Sequence[_Part]) -> list[tuple[TargetSession, DocumentTree, int]]:
-    """Return the sessions of frames in other processes, each with the document and the element that hold it."""
-    found: list[tuple[TargetSession, DocumentTree, int]] = []
-    documents = [tree for part in parts for tree in _join_trees(tab, part)]
-    for session in [*tab.sessions][1:]:
-        for part in parts:
-            try:
-                params = {"frameId": session.target.target_id}
-                owner = (await part.session.call_for(FrameOwner, "DOM.getFrameOwner", params)).backend_node_id
-            except CdpError:
-                continue
-            inside = (tree for tree in documents if tree.session_id == part.session.session_id)
-            holder = next((tree for tree in inside if owner in tree.facts.nodes), None)
-            if holder is not None:
-                found.append((session, holder, owner))
-                break
-    return found
-
-
 async def find_frame_origin(tab: Tab, session: TargetSession) -> tuple[float, float]:
     """Return where the page of a session begins in the tab's viewport. Raises BrowserError when it is gone."""
     if session is tab.session:
@@ -167,9 +166,7 @@ def _clip(box: Box, view: Box) -> Box:
     return (max(box[0], view[0]), max(box[1], view[1]), min(box[2], view[2]), min(box[3], view[3]))
 
 
-def _write_snapshot(
-    tab: Tab, trees: list[DocumentTree], held: dict[NodeId, DocumentTree], state: object
-) -> PageSnapshot:
+def _write_snapshot(tab: Tab, trees: list[DocumentTree], held: dict[NodeId, DocumentTree]) -> PageSnapshot:
     refs: dict[str, tuple[DocumentTree, int]] = {}
 
     def assign_ref(tree: DocumentTree, node_id: int, label: str) -> str:
@@ -181,18 +178,11 @@ def _write_snapshot(
     writer = OutlineWriter(trees, held, assign_ref, tab.secret_nodes)
     lines = writer.write()
     secrets, boxes = _collect_secrets(tab, trees)
-    title, top, height, view_height, _ = state if isinstance(state, list) and len(state) == 5 else ("", 0, 0, 0, 0)
-    tab.title = str(title)
     snapshot = PageSnapshot(
-        url=tab.activity.url,
-        title=str(title),
         document_id=tab.activity.document_id,
         lines=lines,
         documents=[tree.facts for tree in trees],
         secrets=secrets,
-        scroll_top=float(top),
-        scroll_height=float(height),
-        view_height=float(view_height),
         secret_boxes=boxes,
         ref_boxes={
             ref: facts.box

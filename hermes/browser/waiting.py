@@ -36,7 +36,7 @@ async def _look(tab: Tab, words: list[str], *, gone: bool) -> bool:
             found = gone  # the document is being replaced
         else:
             lines = "\n".join(" ".join(line.text.casefold().split()) for line in snapshot.lines)
-            found = wanted in f"{snapshot.title.casefold()}\n{snapshot.url.casefold()}\n{lines}"
+            found = wanted in f"{tab.title.casefold()}\n{tab.activity.url.casefold()}\n{lines}"
         if found is not gone:
             return True
         await asyncio.sleep(max(_PAUSE, 3 * (loop.time() - begun)))

@@ -44,6 +44,10 @@ _FRAMES = """<title>Frames</title><h1>Frames</h1><p style="height:30px">Top</p>
 _INNER = """<title>Inner</title><p>Inside {name}</p><label>Box {name} <input></label>
 <button onclick="document.querySelector('p').textContent='pressed {name}: ' + document.querySelector('input').value">
 Press {name}</button>"""
+_DEEP = """<title>Deep</title><h1>Deep</h1><iframe src="http://localhost:{port}/middle" width="600" height="400">
+</iframe>"""
+_MIDDLE = """<title>Middle</title><p style="height:40px">Middle</p>
+<iframe src="http://127.0.0.1:{port}/inner?name=deep" width="500" height="200"></iframe>"""
 _SHADOW = """<title>Shadow</title><open-part></open-part><closed-part></closed-part><p id="o"></p><script>
 for (const mode of ['open', 'closed']) customElements.define(mode + '-part', class extends HTMLElement {
 constructor() { super(); const r = this.attachShadow({mode});
@@ -91,6 +95,8 @@ _PAGES = {
     "/endless": _ENDLESS,
     "/frames": _FRAMES,
     "/inner": _INNER,
+    "/deep": _DEEP,
+    "/middle": _MIDDLE,
     "/shadow": _SHADOW,
     "/dialogs": _DIALOGS,
     "/drag": _DRAG,
@@ -101,7 +107,7 @@ _PAGES = {
     "/busy": _BUSY,
     "/labels": _LABELS,
 }
-_FILLED = ("/frames", "/inner", "/popups")
+_FILLED = ("/deep", "/middle", "/frames", "/inner", "/popups")
 
 
 class _Handler(BaseHTTPRequestHandler):

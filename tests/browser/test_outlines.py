@@ -85,6 +85,9 @@ async def test_frames_of_both_kinds_and_shadow_roots_are_parts_of_the_page(drive
     for name in ("near", "far"):
         await driver.type(f"Box {name}", "abc")
         assert f"pressed {name}: abc" in await driver.click(f"Press {name}")
+    assert "frame:\n Middle\n frame:\n  Inside deep" in await driver.open("/deep")
+    await driver.type("Box deep", "abc")
+    assert "pressed deep: abc" in await driver.click("Press deep")
     await driver.open("/shadow")
     for mode in ("open", "closed"):
         await driver.type(f"Field {mode}", "abc")

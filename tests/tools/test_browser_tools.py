@@ -116,6 +116,7 @@ async def test_pages_are_used_fenced_and_taint(driver: PageDriver, tmp_path: Pat
         assert "hunter2" not in told.text, name
         driver.told += told.text
     assert "Sent/Bob/13/blue/" in driver.told
+    assert await session.text("browser_type", ref=driver.ref("Notes"), text="Ann") == "Done."
     picture = await session.call("browser_vision", question="Which colour?", annotate=True)
     assert base64.b64decode(picture.images[0].data).startswith(b"\xff\xd8")
     assert picture.images[0].provenance == picture.provenance

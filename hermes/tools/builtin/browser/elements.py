@@ -5,6 +5,7 @@ from typing import Annotated
 from hermes.browser import fields, keyboard, pointer
 from hermes.browser.tab import Tab
 from hermes.core.errors import ToolError
+from hermes.core.messages import ToolStatus
 from hermes.safety.paths import is_or_below
 from hermes.tools.builtin.browser.page_results import use_page
 from hermes.tools.files import open_regular
@@ -43,7 +44,17 @@ async def browser_type(
     async def write(tab: Tab) -> None:
         await fields.type_text(tab, ref, text, submit=submit, append=append)
 
-    return await use_page(ctx, write)
+    output = await use_page(ctx, write)
+    return ToolOutput(text="Done.") if _is_echo(output, ref, text) else output
+
+
+def _is_echo(output: ToolOutput, ref: str, text: str) -> bool:
+    """Return whether a result says nothing but that the field holds what was written, which needs no words of the
+    page's.
+    """
+    line = output.text
+    is_one = output.status is ToolStatus.OK and line.startswith("~ ") and "\n" not in line
+    return is_one and f" {ref} " in line and (f'= "{text}"' in line or "= (hidden)" in line)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: f"press {args['key']}")

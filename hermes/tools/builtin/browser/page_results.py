@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
-from hermes.browser.page_report import PageReport, PageReporter
+from hermes.browser.page_report import NO_CHANGE, PageReport, PageReporter
 from hermes.browser.tab import Tab
 from hermes.core.errors import BrowserError, ToolError
 from hermes.core.messages import ImagePart, Provenance, Source, ToolStatus
@@ -45,7 +45,9 @@ async def use_page(
 
 
 def make_output(report: PageReport, images: tuple[ImagePart, ...] = ()) -> ToolOutput:
-    """Return a report as a result."""
+    """Return a report as a result; one that says nothing of the page is the tool's own words."""
+    if report.text == NO_CHANGE:
+        return ToolOutput(text=NO_CHANGE)
     return ToolOutput(text=report.text, provenance=find_provenance(report.addresses), images=images)
 
 
