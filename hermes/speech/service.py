@@ -30,7 +30,14 @@ from hermes.speech.errors import SpeechError
 from hermes.speech.ogg_opus import VoiceFacts, read_voice_facts
 from hermes.speech.programs import Confinement, SoundProgram, SoundPrograms
 from hermes.speech.requests import SpeechServer, Transcript, request_speech, request_transcript
-from hermes.speech.sound_formats import FFMPEG, convert_sound, identify_sound, open_sound, temporary_sound
+from hermes.speech.sound_formats import (
+    FFMPEG,
+    convert_sound,
+    delete_leftovers,
+    identify_sound,
+    open_sound,
+    temporary_sound,
+)
 from hermes.speech.spoken_text import guess_language
 
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ class SpeechService:
         self._open_transport = open_transport
         self._transport: HttpTransport | None = None
         self._scratch = scratch
+        self._is_clean = False
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def find_transcriber(self) -> ChosenEngine:
@@ -113,13 +121,14 @@ class SpeechService:
     async def transcribe_file(self, path: str | Path) -> HeardWords:
         """Return what is said in a recording. Raises SpeechError; NoEngineError where nothing can hear."""
         engine = self.find_transcriber()
+        await self._clean_scratch()
         real = await asyncio.to_thread(os.path.realpath, path)
         async with self._slots:
             with open_sound(real) as (handle, size, found):
                 seconds = await asyncio.to_thread(_measure_seconds, handle) if found == "ogg" else 0.0
                 if self._must_convert(engine, size, found):
                     target = self._settings.stt.format or "ogg"
-                    with temporary_sound(self._scratch) as file:
+                    with temporary_sound(self._scratch, f".{target}") as file:
                         await convert_sound(self._programs, (handle, real), target, file)
                         file.flush()
                         heard = await self._hear(engine, file.fileno(), file.name, target)
@@ -187,6 +196,7 @@ class SpeechService:
         if not any(one.isalnum() for one in text):
             raise SpeechError(N_("There is nothing to say."))
         engine = self.find_speaker()
+        await self._clean_scratch()
         async with self._slots:
             with temporary_sound(self._scratch) as raw:
                 await self._speak(engine, text, raw, language or guess_language(text))
@@ -231,7 +241,7 @@ class SpeechService:
     async def _speak_by_command(self, engine: ChosenEngine, text: str, output: IO[bytes], language: str) -> None:
         settings = self._settings.tts
         names_file = any("{file}" in one for one in engine.words)
-        with temporary_sound(self._scratch) as given, temporary_sound(self._scratch) as made:
+        with temporary_sound(self._scratch) as given, temporary_sound(self._scratch, ".wav") as made:
             given.write(text.encode("utf-8", "replace"))
             given.flush()
             given.seek(0)
@@ -288,6 +298,12 @@ class SpeechService:
             raise
         except HermesError as error:
             raise SpeechError(error.message, error.hint) from None
+
+    async def _clean_scratch(self) -> None:
+        """Delete what killed processes have left, once."""
+        if not self._is_clean:
+            self._is_clean = True
+            await asyncio.to_thread(delete_leftovers, self._scratch)
 
     def _get_transport(self) -> HttpTransport:
         if self._transport is None:

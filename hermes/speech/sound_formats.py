@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -15,6 +16,9 @@ from hermes.speech.programs import Confinement, SoundProgram, SoundPrograms
 FFMPEG = "ffmpeg"
 ADVICE = N_("Install ffmpeg, on Debian: apt install ffmpeg")
 _SNIFFED = 64
+_SCRATCH = ".sound-"
+_LEFTOVER_SECONDS = 3_600.0
+"""Seconds after which a temporary sound belongs to no running process."""
 _LONGEST_SECONDS = 3 * 3_600
 _CONVERSION_SECONDS = 300.0
 _MOST_BYTES = 350_000_000
@@ -94,8 +98,21 @@ async def convert_sound(
 
 
 @contextlib.contextmanager
-def temporary_sound(folder: Path) -> Iterator[IO[bytes]]:
-    """Yield a private file that is gone at the end of the block."""
+def temporary_sound(folder: Path, end: str = "") -> Iterator[IO[bytes]]:
+    """Yield a private file that is gone at the end of the block; programs may go by the `end` of its name."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".sound-") as file:
-        yield file
+    handle, name = tempfile.mkstemp(dir=folder, prefix=_SCRATCH, suffix=end)
+    try:
+        with open(name, "w+b", opener=lambda _path, _flags: handle) as file:
+            yield file
+    finally:
+        with contextlib.suppress(FileNotFoundError):  # a program may have moved it
+            os.unlink(name)
+
+
+def delete_leftovers(folder: Path) -> None:
+    """Delete what killed processes have left in the folder of temporary sounds."""
+    with contextlib.suppress(OSError):
+        for one in folder.iterdir():
+            if one.stat().st_mtime < time.time() - _LEFTOVER_SECONDS:
+                one.unlink(missing_ok=True)

@@ -197,7 +197,7 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ("video", "No tool of the set(s) video exists in this version. Sets are: clarify, code_execution, coding, "),
+        ("video", "No tool of the set(s) video exists in this version. Sets are: "),
         ("browser", "No tool of the set(s) browser exists in this version. Sets are: "),
         ("", "There is no toolset ''. Sets are: "),
         ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets are: "),

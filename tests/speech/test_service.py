@@ -246,3 +246,14 @@ async def test_hostile_files_are_refused_by_name(tmp_path: Path) -> None:
         assert all("ffmpeg failed" in one for one in outcomes[: len(playlists)]), outcomes
         assert outcomes[len(playlists) : len(playlists) + len(whole)] == [""] * len(whole)
         assert all(one.content[:4] == b"OggS" for one in server.recordings)
+
+
+async def test_a_program_may_take_its_file_away_and_leftovers_go(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / ".sound-old").write_bytes(b"x")
+    os.utime(scratch / ".sound-old", (1, 1))
+    async with open_service(tmp_path, tts={"command": "rm {file}"}) as service:
+        with pytest.raises(SpeechError, match="No such file"):
+            await service.speak_text("Hello.", tmp_path / "out")
+        assert not list(scratch.iterdir())

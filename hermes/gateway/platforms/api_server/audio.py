@@ -46,6 +46,8 @@ class AudioRoutes:
 
     def __init__(self, deps: ApiDeps) -> None:
         self._deps = deps
+        self._scratch = deps.app.services.home.root / "media" / "scratch"
+        """Where what a killed process has left is deleted."""
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -67,7 +69,7 @@ class AudioRoutes:
             raise ApiRequestError(400, said, param="response_format")
         await self._deps.admit_turn(caller)
         end, media_type = _FORMATS[asked.response_format]
-        target = self._deps.media / "speech" / f"{secrets.token_hex(8)}{end}"
+        target = self._scratch / f"{secrets.token_hex(8)}{end}"
         try:
             made = await self._deps.app.services.speech().speak_text(asked.input, target)
         except HermesError as error:
@@ -82,7 +84,7 @@ class AudioRoutes:
         if request.content_type != "multipart/form-data":
             raise ApiRequestError(415, "The body must be of the type multipart/form-data.")
         await self._deps.admit_turn(caller)
-        target = self._deps.media / "speech" / f"{secrets.token_hex(8)}.heard"
+        target = self._scratch / f"{secrets.token_hex(8)}.heard"
         try:
             fields = await self._save_recording(request, target)
             heard = await self._deps.app.services.speech().transcribe_file(target)
