@@ -254,7 +254,9 @@ def _list_sheets() -> list[HostileFile]:
     )
     spaces = '<text:p><text:s text:c="999999999"/>word</text:p>'
     text = base64.b64decode("0M8R4KGxGuE=") + bytes(504)
+    long_span = f'<w:tbl><w:tr><w:tc><w:tcPr><w:gridSpan w:val="{"9" * 9_000}"/></w:tcPr></w:tc></w:tr></w:tbl>'
     return [
+        HostileFile("span.docx", word_file([], body=long_span)),
         HostileFile("far.xlsx", sheet_file([["a"]], end=far), is_read=True),
         HostileFile("absurd.xlsx", sheet_file([["a"]], end=absurd), is_read=True),
         HostileFile(

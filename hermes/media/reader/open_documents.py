@@ -30,8 +30,6 @@ class _FlowReader:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._depth = 0
-        self._is_numbered = False
 
     def read_flow(self, events: EventStream, indent: str = "") -> Iterator[str]:
         """Yield lines up to the end of the element that contains the flow."""

@@ -10,7 +10,7 @@ from hermes.media.reader.failures import DAMAGED, ENCRYPTED, MEMORY, RANGE, Unre
 from hermes.media.reader.right_to_left import PlacedLetter, has_right_to_left, order_line
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
+    import pypdfium2
 
 EXTRA = "documents"
 _MAX_PAGES = 100_000
@@ -36,7 +36,7 @@ def open_pdf(file: IO[bytes]) -> Document:
     return document
 
 
-def _load(file: IO[bytes]) -> "PdfDocument":
+def _load(file: IO[bytes]) -> "pypdfium2.PdfDocument":
     try:
         import pypdfium2
     except ImportError as error:
@@ -49,7 +49,7 @@ def _load(file: IO[bytes]) -> "PdfDocument":
         raise UnreadableError(DAMAGED, str(error)) from None
 
 
-def _get_page(pdf: "PdfDocument", number: int) -> "PdfPage":
+def _get_page(pdf: "pypdfium2.PdfDocument", number: int) -> "pypdfium2.PdfPage":
     import pypdfium2
 
     try:
@@ -58,7 +58,7 @@ def _get_page(pdf: "PdfDocument", number: int) -> "PdfPage":
         raise UnreadableError(DAMAGED, f"page {number}: {error}") from None
 
 
-def _read_page(pdf: "PdfDocument", number: int) -> Iterator[str]:
+def _read_page(pdf: "pypdfium2.PdfDocument", number: int) -> Iterator[str]:
     import pypdfium2
 
     try:
@@ -83,7 +83,7 @@ def _read_page(pdf: "PdfDocument", number: int) -> Iterator[str]:
         yield f"[{count - _MAX_CHARACTERS:,} more characters of this page are left out]"
 
 
-def _order_lines(words: "PdfTextPage", count: int) -> str:
+def _order_lines(words: "pypdfium2.PdfTextPage", count: int) -> str:
     """Return a page's text with its lines from right to left in the order in which they are read."""
     import pypdfium2.raw as pdfium
 
@@ -112,7 +112,7 @@ def _join_letters(letters: list[PlacedLetter], plain: list[str]) -> str:
     return order_line(letters) if has_right_to_left(text) else text
 
 
-def _count_pictures(page: "PdfPage") -> int:
+def _count_pictures(page: "pypdfium2.PdfPage") -> int:
     import pypdfium2.raw as pdfium
 
     return sum(1 for _ in page.get_objects(filter=(pdfium.FPDF_PAGEOBJ_IMAGE,), max_depth=3))

@@ -4,6 +4,7 @@ as the answer on standard output.
 
 import json
 import os
+import struct
 import sys
 from typing import IO
 
@@ -13,6 +14,11 @@ from hermes.media.reader.failures import DAMAGED, ENCRYPTED, MEMORY, UNSUPPORTED
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _HEAD = 1_024
+_DAMAGED = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError, RuntimeError, AssertionError),
+    struct.error,
+)
+"""What a parser raises for what it did not expect, in a file that nobody has looked at before."""
 _OLE_SEARCHED = 16 << 20
 _OLE_DOCUMENTS = (
     ("WordDocument", "an old Word document; saved as .docx it can be read"),
@@ -34,6 +40,8 @@ def main() -> int:
             answer = {"failed": MEMORY}
         except RecursionError:
             answer = {"failed": DAMAGED, "detail": "it is nested too deep"}
+        except _DAMAGED as error:
+            answer = {"failed": DAMAGED, "detail": f"{type(error).__name__}: {error}"[:300]}
     answer["peak"] = _read_peak()
     with os.fdopen(1, "wb", closefd=False) as out:
         out.write(json.dumps(answer).encode("ascii") + b"\n" + data)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from hermes.media.reader.archives import Archive
 from hermes.media.reader.document import Document
-from hermes.media.reader.packages import Relation, find_main_part, find_targets, read_relations, read_title
+from hermes.media.reader.packages import find_main_part, find_targets, read_relations, read_title
 from hermes.media.reader.tables import format_table
 from hermes.media.reader.xml_events import EventStream, read_events, read_whole
 
@@ -56,10 +56,9 @@ class _Numbering:
 class _WordReader:
     """Reads the flow of one part."""
 
-    def __init__(self, numbering: _Numbering, styles: dict[str, str], relations: dict[str, Relation]) -> None:
+    def __init__(self, numbering: _Numbering, styles: dict[str, str]) -> None:
         self._numbering = numbering
         self._styles = styles
-        self._relations = relations
 
     def read_flow(self, events: EventStream) -> Iterator[str]:
         """Yield lines up to the end of the element that contains the flow."""
@@ -147,7 +146,7 @@ def open_word_document(archive: Archive) -> Document:
     def make_reader() -> _WordReader:
         numbering = _Numbering(b"".join(map(archive.read_part, find_targets(relations, "numbering")[:1])))
         styles = _read_style_names(b"".join(map(archive.read_part, find_targets(relations, "styles")[:1])))
-        return _WordReader(numbering, styles, relations)
+        return _WordReader(numbering, styles)
 
     def read_lines(_: int) -> Iterator[str]:
         reader = make_reader()
