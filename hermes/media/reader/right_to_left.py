@@ -12,6 +12,7 @@ _RIGHT = ("R", "AL")
 _NUMBERS = ("EN", "AN")
 _SAME = 0.01
 """Points: nothing printed is that small."""
+_MARK = "Mn"
 _LAM = "\u0644"
 _MIN_GAP = 0.25
 """The part of a line's height that stands empty between two words."""
@@ -80,9 +81,12 @@ def _split_clusters(clusters: Sequence[PlacedLetter], *, has_spaces: bool) -> li
 
 
 def _sort_letters(letters: Sequence[PlacedLetter]) -> list[PlacedLetter]:
-    """Return clusters of letters from left to right: what shares one place, as a ligature does, is one of them."""
+    """Return clusters of letters from left to right: what shares one place, as a ligature does, is one of them, and so
+    is a letter with the vowel marks above and below it.
+    """
     clusters: list[PlacedLetter] = []
-    for one in sorted(letters, key=lambda one: one.left + one.right):
+    marks = [one for one in letters if unicodedata.category(one.letter) == _MARK]
+    for one in sorted((one for one in letters if one not in marks), key=_find_middle):
         last = clusters[-1] if clusters else None
         if last is not None and _is_same_place(one, last):
             is_lam_alef = one.letter == _LAM and last.letter != _LAM
@@ -90,7 +94,14 @@ def _sort_letters(letters: Sequence[PlacedLetter]) -> list[PlacedLetter]:
             clusters[-1] = last._replace(letter=pair)
             continue
         clusters.append(one)
-    return clusters
+    for mark in marks if clusters else ():
+        place = min(range(len(clusters)), key=lambda at: abs(_find_middle(clusters[at]) - _find_middle(mark)))
+        clusters[place] = clusters[place]._replace(letter=clusters[place].letter + mark.letter)
+    return clusters or list(letters)
+
+
+def _find_middle(one: PlacedLetter) -> float:
+    return one.left + one.right
 
 
 def _is_same_place(one: PlacedLetter, other: PlacedLetter) -> bool:
