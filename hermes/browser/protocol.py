@@ -19,7 +19,7 @@ class TargetInfo(Struct, rename="camel"):
 
 
 class AttachedToTarget(Struct, rename="camel"):
-    """A session with a target has begun. A new target does nothing until it is told to run."""
+    """A session with a target has begun, which waits to be let run if it is new."""
 
     session_id: str
     target_info: TargetInfo
