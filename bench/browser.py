@@ -10,6 +10,7 @@ snapshot  wall time of a snapshot of a page of 40 nodes and of one of 4,500, wit
 import argparse
 import asyncio
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -84,7 +85,7 @@ async def measure_bare(program: str, site: str) -> float:
         command = [str(find_program(program)), *flags, f"--user-data-dir={folder}", "--remote-debugging-port=0"]
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(  # noqa: ASYNC220 - a moment at the start of a measurement
-            [*command, f"{site}/"], stdin=quiet, stdout=quiet, stderr=quiet
+            [*command, f"{site}/"], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
         )
         try:
             before, stable = -1.0, 0
@@ -95,7 +96,7 @@ async def measure_bare(program: str, site: str) -> float:
                 before = now
             return before
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)  # the program may be a script that starts the browser
             process.wait()
 
 

@@ -72,11 +72,6 @@ class Downloads:
         self.version += 1
 
     @property
-    def all(self) -> list[Download]:
-        """The downloads, in the order in which they began."""
-        return [*self._by_id.values()]
-
-    @property
     def is_running(self) -> bool:
         """Whether one goes on."""
         return any(one.state == "running" for one in self._by_id.values())

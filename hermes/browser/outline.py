@@ -81,8 +81,6 @@ class OutlineWriter:
         self._assign_ref = assign_ref
         self._secret_nodes = secret_nodes
         self.lines: list[Line] = []
-        self.refs: dict[str, NodeId] = {}
-        self._draft = _Draft()
 
     def write(self) -> list[Line]:
         """Return the lines of the uppermost document, and of those in its frames."""
@@ -144,6 +142,7 @@ _QUIET, _IN_ROW = 1, 2
 _TEXT_ROLES = frozenset({"StaticText"})
 _SKIPPED_ROLES = frozenset({"InlineTextBox", "LineBreak", "ListMarker"})
 _CELL_ROLES = frozenset({"cell", "gridcell", "columnheader", "rowheader"})
+_NAMED_BY_CONTENT = frozenset({"button", "link", "menuitem", "option", "tab", "treeitem"})
 _NO_FILE_VALUE = "No file chosen"
 _NO_FILE = f": {_NO_FILE_VALUE}"
 _NO_VALUE = frozenset({"editor", "button", "checkbox", "radio", "switch"})
@@ -258,6 +257,18 @@ class _DocumentWriter:
             waiting += self._list_children(one)
         return " ".join(words), only_texts
 
+    def _find_visible_name(self, node: AxNode) -> str:
+        """Return the name of an element without texts in it that a person cannot see, unless it has no others."""
+        texts: list[AxNode] = []
+        waiting, seen = [node], 0
+        while waiting and seen < 60:
+            one = waiting.pop()
+            seen += 1
+            texts += [one] if one.role_name in _TEXT_ROLES and one.label else []
+            waiting += self._list_children(one)
+        visible = [one.label for one in texts if self._is_seen(one)]
+        return " ".join(visible) if 0 < len(visible) < len(texts) else node.label
+
     def _is_seen(self, node: AxNode) -> bool:
         """Return whether a person can see a text."""
         facts = self._facts.get(node.backend_dom_node_id)
@@ -279,7 +290,8 @@ class _DocumentWriter:
         word = INTERACTIVE_WORDS[role]
         if facts.tag == "input" and self._tree.facts.list_attributes(facts).get("type", "").lower() == "file":
             word = "file input"
-        self._add_element(node, facts, word, node.label.removesuffix(_NO_FILE), depth, mode)
+        name = self._find_visible_name(node) if role in _NAMED_BY_CONTENT else node.label.removesuffix(_NO_FILE)
+        self._add_element(node, facts, word, name, depth, mode)
         if role in COMPOSITE_ROLES:
             self._push_children(node, depth + 1, mode)
         elif role not in VALUE_ROLES and role != "combobox":

@@ -36,7 +36,7 @@ class PageActivity:
         self.is_loaded = True
         self.is_navigating = False
         """Whether another main document was asked for, and has not come."""
-        self.given_up: tuple[str, bool] = ("", False)
+        self.given_up: tuple[str, bool] | None = None
         """The document, and whether another one was to come, for which nobody waits any more."""
         self.navigations = 0
         self.requests_begun = 0

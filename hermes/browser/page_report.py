@@ -8,7 +8,7 @@ from hermes.browser.cdp import CallTimeoutError
 from hermes.browser.excerpt import Excerpt, Seen, choose_lines, describe_changes, find_lines, page_through
 from hermes.browser.open_browser import OpenBrowser
 from hermes.browser.settling import stop_script
-from hermes.browser.snapshot import PageSnapshot, take_snapshot
+from hermes.browser.snapshot import PageSnapshot, PageTooLargeError, take_snapshot
 from hermes.browser.tab import PageCrashedError, Tab
 from hermes.core.errors import BrowserError, BrowserGoneError
 from hermes.util.text import to_one_line
@@ -137,7 +137,9 @@ class PageReporter:
         return found
 
     async def _take_snapshot(self, tab: Tab) -> PageSnapshot | None:
-        """Return a snapshot; None where a dialog has opened. A document that goes meanwhile is waited for once."""
+        """Return a snapshot; None where a dialog has opened, or the page is too large, which is noted then. A document
+        that goes meanwhile is waited for once.
+        """
         found = await self._take_patiently(tab)
         if found is not None:
             self._secrets = {*found.secrets, *([*self._secrets][:_MAX_SECRETS])}
@@ -148,6 +150,9 @@ class PageReporter:
             return await tab.run(take_snapshot(tab))
         except (PageCrashedError, BrowserGoneError):
             raise
+        except PageTooLargeError as error:
+            tab.notes.append(str(error))
+            return None
         except CallTimeoutError:
             stop_script(tab)
             return await tab.run(take_snapshot(tab))

@@ -16,27 +16,19 @@ class TargetInfo(Struct, rename="camel"):
     url: str = ""
     title: str = ""
     opener_id: str = ""
-    browser_context_id: str = ""
 
 
 class AttachedToTarget(Struct, rename="camel"):
-    """A session with a target has begun; `waiting_for_debugger`: it does nothing until it is told to."""
+    """A session with a target has begun, which waits to be let run if it is new."""
 
     session_id: str
     target_info: TargetInfo
-    waiting_for_debugger: bool = False
 
 
 class DetachedFromTarget(Struct, rename="camel"):
     """A session has ended."""
 
     session_id: str
-
-
-class TargetInfos(Struct, rename="camel"):
-    """All targets."""
-
-    target_infos: list[TargetInfo]
 
 
 class CreatedTarget(Struct, rename="camel"):
@@ -113,7 +105,6 @@ class NodeTable(Struct, rename="camel"):
     content_document_index: RareStrings
     is_clickable: RareFlags
     current_source_url: RareStrings = RareStrings()
-    input_checked: RareFlags = RareFlags()
 
 
 class LayoutTable(Struct, rename="camel"):
@@ -132,8 +123,6 @@ class DocumentTable(Struct, rename="camel"):
     layout: LayoutTable
     scroll_offset_x: float = 0.0
     scroll_offset_y: float = 0.0
-    content_width: float = 0.0
-    content_height: float = 0.0
 
 
 class DomSnapshot(Struct):
@@ -295,7 +284,6 @@ class ExceptionDetails(Struct, rename="camel"):
     """An error of a page's script."""
 
     text: str = ""
-    line_number: int = 0
     url: str = ""
     exception: RemoteObject | None = None
 

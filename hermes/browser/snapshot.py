@@ -15,7 +15,20 @@ from hermes.browser.target_session import TargetSession
 from hermes.core.errors import BrowserError, BrowserGoneError
 
 SNAPSHOT_SECONDS = 10.0
+MAX_ELEMENTS = 30_000
+"""The elements of a page up to which it is told: a browser takes seconds for more."""
+_MEASURE = "[document.title, document.getElementsByTagName('*').length]"
 _MAX_DOCUMENTS = 40
+
+
+class PageTooLargeError(BrowserError):
+    """A page has more elements than can be told."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"The page has {count} elements, too many to be shown.",
+            "browser_console reads parts of it by an expression, web_extract its text.",
+        )
 
 
 class PageSnapshot(Struct, kw_only=True):
@@ -49,17 +62,15 @@ class _Part(Struct):
 async def take_snapshot(tab: Tab) -> PageSnapshot:
     """Return the tab as it is now.
 
-    Raises BrowserError when the page does not answer, CdpError when its document goes meanwhile.
+    Raises BrowserError when the page does not answer, PageTooLargeError, CdpError when its document goes meanwhile.
     """
     view: Box = (0.0, 0.0, float(VIEWPORT[0]), float(VIEWPORT[1]))
-    main, title = await asyncio.gather(
-        _read_session(tab.session, (0.0, 0.0), view),
-        tab.session.evaluate("document.title", tab.main_frame, seconds=SNAPSHOT_SECONDS),
-    )
-    tab.title = str(title)
-    trees = _join_trees(tab, main)
-    if not trees:
-        raise BrowserError("The page cannot be read: it is too large, or goes.", "web_extract reads pages of any size.")
+    state = await tab.session.evaluate(_MEASURE, tab.main_frame, seconds=SNAPSHOT_SECONDS)
+    if isinstance(state, list) and len(state) == 2:
+        tab.title = str(state[0])
+        if isinstance(state[1], int) and state[1] > MAX_ELEMENTS:
+            raise PageTooLargeError(state[1])
+    trees = _join_trees(tab, await _read_session(tab.session, (0.0, 0.0), view))
     held: dict[NodeId, DocumentTree] = {}
     waiting = [*tab.sessions][1:]
     for place in trees:  # grows by the documents of frames, which hold others

@@ -76,7 +76,7 @@ class Tab:
     """One tab of a browser. `number` is its name for the model."""
 
     def __init__(
-        self, number: int, session: TargetSession, refs: RefTable, take_target_event: "TargetEventTaker"
+        self, number: int, session: TargetSession, refs: RefTable, take_target_event: TargetEventTaker
     ) -> None:
         self.number = number
         self._take_target_event = take_target_event

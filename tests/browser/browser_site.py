@@ -87,6 +87,7 @@ _LABELS = """<title>Labels</title>
 <style>.real{display:none} .off{position:absolute;opacity:0;width:1px;height:1px}</style>
 <input class="real" type="checkbox" id="x" onchange="o.textContent='x '+this.checked">
 <label for="x" style="cursor:pointer">News</label>
+<a href="/">Seen<span style="opacity:0"> HIDDEN</span></a> <button><span class="off">Close</span></button>
 <label><input class="off" type="checkbox" onchange="o.textContent='y '+this.checked"> Terms</label><p id="o"></p>"""
 _PAGES = {
     "/": _INDEX,

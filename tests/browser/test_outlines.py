@@ -97,6 +97,8 @@ async def test_frames_of_both_kinds_and_shadow_roots_are_parts_of_the_page(drive
 async def test_what_stands_for_a_hidden_field_is_told_as_the_field(driver: PageDriver) -> None:
     told = await driver.open("/labels")
     assert 'checkbox "News"' in told
+    assert 'link "Seen"' in told
+    assert 'button "Close"' in told
     assert "x true" in await driver.click("News")
     assert "[checked]" in await driver.click("Terms")
     told = await driver.open("/upload")

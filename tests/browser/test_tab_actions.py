@@ -201,6 +201,13 @@ async def test_a_crashed_page_is_named_and_another_one_can_be_opened(driver: Pag
     assert "# Shop" in await driver.open("/")
 
 
+async def test_a_page_that_is_too_large_to_be_told_says_so(driver: PageDriver) -> None:
+    await driver.open("/")
+    await evaluation.evaluate_expression(await driver.tab(), "document.body.innerHTML = '<i></i>'.repeat(40000)")
+    assert "The page has 4000" in await driver.report()
+    assert "# Shop" in await driver.open("/")
+
+
 async def test_addresses_that_cannot_be_opened_say_why(driver: PageDriver) -> None:
     await driver.open("/")
     tab = await driver.tab()
