@@ -52,7 +52,7 @@ async def read_file(
     limit: Annotated[int, "Lines to read, at most 2000."] = DEFAULT_LINES,
     pages: Annotated[str, "3-5; 3-5p for pictures."] = "",
 ) -> ToolOutput:
-    """Read text, documents, pictures. For a large file use offset and limit, or search_files first."""
+    """Read text, documents, pictures."""
     target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
     file, real, status = open_regular(target, path, ctx)

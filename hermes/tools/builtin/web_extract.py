@@ -51,10 +51,10 @@ def _format_summary(arguments: Arguments) -> str:
 async def web_extract(
     ctx: ToolContext,
     urls: Annotated[list[str], "Up to 5 addresses."],
-    char_limit: Annotated[int, "Characters to show of each page."] = DEFAULT_CHARACTERS,
-    purpose: Annotated[str, "What to look for in long pages."] = "",
+    char_limit: Annotated[int, "Characters of each page."] = DEFAULT_CHARACTERS,
+    purpose: Annotated[str, "What to look for."] = "",
 ) -> ToolOutput:
-    """Read public web pages as markdown. A long one is condensed, all of it goes to a file."""
+    """Read public web pages as markdown. All of a long one goes to a file."""
     asked = _normalize_urls({"urls": urls})
     if not asked:
         raise ToolError("No address is given.")

@@ -16,7 +16,7 @@ _CAP = 12_000
 @tool(
     "browser",
     deferred=True,
-    brief="use web pages as a person does: open, click, fill in forms",
+    brief="use web pages: open, click, fill in forms",
     cap=_CAP,
     summary=lambda args: f"open {args['url']}",
 )
