@@ -476,7 +476,9 @@ def _only_pauses(emit: Emit) -> Emit:
 
 
 def _blind_model_failure(client: ModelClient) -> Failure:
-    return Failure(kind=FailureKind.FORMAT_ERROR, message=N_("{model} takes no pictures.", model=client.endpoint.model))
+    return Failure(
+        kind=FailureKind.IMAGES_UNSUPPORTED, message=N_("{model} takes no pictures.", model=client.endpoint.model)
+    )
 
 
 def _empty_answer_failure(client: ModelClient, answer: Answer) -> Failure:
