@@ -48,7 +48,7 @@ def build_memory_tool(
 
     @tool("memory", repeatable=True, housekeeping=True, summary=_summarize_call)
     async def memory(ctx: ToolContext, note: MemoryParams) -> str:
-        """Keep a lasting fact for later sessions, or correct one. Entries are short; space is limited."""
+        """Keep a lasting fact for later sessions, or correct one. Space is limited."""
         operations = _list_operations(note)
         sources = ctx.state.taint.list_sources()
         origin = ChangeOrigin(author=RevisionAuthor.MODEL, sources=sources, session_id=ctx.session_id)

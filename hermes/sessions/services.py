@@ -1,6 +1,7 @@
 """The services that all sessions of a process share: home, settings, store, models, credentials, budget, secrets."""
 
 import os
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cached_property, partial
@@ -26,6 +27,7 @@ from hermes.sessions.model.credentials import Credentials, with_stored_providers
 from hermes.sessions.model.model_route import (
     ModelConnection,
     ModelPool,
+    SessionModelRoute,
     choose_model,
     fallback_choices,
     model_openers,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import McpServers
     from hermes.plugin_host.host import PluginHost
     from hermes.sessions.mcp_servers import AgreedServers
-    from hermes.sessions.model.side_models import SessionSideModels, SideTaskFactory
+    from hermes.sessions.model.side_models import SessionSideModels
     from hermes.speech.service import SpeechService
 
 
@@ -458,8 +460,28 @@ def prepare_mcp_servers(services: Services, settings: Settings) -> "McpServers":
     )
 
 
-def open_side_models(services: Services, create_task: "SideTaskFactory") -> "SessionSideModels":
-    """Return the side models that tools of a session ask; `create_task` makes its side tasks."""
-    from hermes.sessions.model.side_models import SessionSideModels
+class SessionSideTasks:
+    """Creates the side tasks of one session. It holds nothing of the session, which is freed once it has left."""
 
-    return SessionSideModels(services.settings.auxiliary, create_task)
+    def __init__(self, services: Services, meter: SpendMeter) -> None:
+        self._services = services
+        self._meter = meter
+        self._route: Callable[[], SessionModelRoute | None] = lambda: None
+
+    def follow_route(self, route: SessionModelRoute) -> None:
+        """Have the model that is chosen there answer where a side task has none of its own."""
+        self._route = weakref.ref(route)
+
+    def create_task(self, purpose: str, chosen: SideTaskSettings) -> SideTask:
+        """Create a side task."""
+        return self._services.create_side_task(purpose, chosen, self._meter, self._find_chosen_model)
+
+    def open_side_models(self) -> "SessionSideModels":
+        """Return the side models that tools of the session ask."""
+        from hermes.sessions.model.side_models import SessionSideModels
+
+        return SessionSideModels(self._services.settings.auxiliary, self.create_task)
+
+    def _find_chosen_model(self) -> ModelChoice | None:
+        route = self._route()
+        return route.chosen_model if route is not None else None

@@ -26,7 +26,6 @@ from hermes.core.work_mode import WorkMode
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Meter
-from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import ActorParts, SessionActor
 from hermes.runtime.approvals import SessionApprovals
@@ -47,7 +46,7 @@ from hermes.sessions.features.features import (
 from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.services import Services, open_side_models, prepare_mcp_servers
+from hermes.sessions.services import Services, SessionSideTasks, prepare_mcp_servers
 from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
@@ -201,6 +200,7 @@ class SessionBuilder:
         self._conversations: list[LiveConversation] = []
         self._overrides = SessionOverrides()
         self._frame_builder = services.frame_builder_for(plan.options)
+        self._side_tasks = SessionSideTasks(services, self._meter)
         self._route: SessionModelRoute | None = None
         self._checkpoints: SessionCheckpoints | None = None
         self._marks = EffectMarks()
@@ -240,6 +240,7 @@ class SessionBuilder:
         route = self._route = SessionModelRoute(
             services.models, partial(services.create_client, self._meter), self._make_frame_function(tools, features)
         )
+        self._side_tasks.follow_route(route)
         if plan.options.model and plan.options is not services.options:
             choice = choose_model(services.settings.model, plan.options)
             if choice != services.model.choice:
@@ -340,7 +341,7 @@ class SessionBuilder:
             tools.context,
             safeguard=_guard_buffers(tools.context, checkpoints),
             todo_list=todo_list,
-            open_side_models=partial(open_side_models, services, self._create_side_task),
+            open_side_models=self._side_tasks.open_side_models,
         )
         self._settling.append(context)
         deps = TurnDeps(
@@ -489,7 +490,7 @@ class SessionBuilder:
             return
         from hermes.sessions.features.titles import SessionTitler
 
-        task = partial(self._create_side_task, "title", services.settings.auxiliary.title)
+        task = partial(self._side_tasks.create_task, "title", services.settings.auxiliary.title)
         titling = SessionTitler(services.store, task, tools.context.redact)
         actor.on_turn_end.append(titling.after_turn)
         self._stack.push_async_callback(titling.close)
@@ -507,20 +508,14 @@ class SessionBuilder:
             skills=deps.open_skills(),
             memory=journal if services.settings.memory.enabled else None,
             redactor=services.redactor,
-            task=lambda: self._create_side_task("review", services.settings.auxiliary.review),
+            task=lambda: self._side_tasks.create_task("review", services.settings.auxiliary.review),
         )
         self._stack.push_async_callback(reviewing.close)
-
-    def _create_side_task(self, purpose: str, chosen: SideTaskSettings) -> SideTask:
-        def find_leader() -> ModelChoice | None:
-            return self._route.chosen_model if self._route is not None else None
-
-        return self._services.create_side_task(purpose, chosen, self._meter, find_leader)
 
     def _open_engine(self) -> tuple[ContextEngine, str]:
         """Open the context engine that the settings name; return it with a remark on that choice."""
         services, name = self._services, self._services.settings.context.engine
-        model = self._create_side_task("compression", services.settings.auxiliary.compression)
+        model = self._side_tasks.create_task("compression", services.settings.auxiliary.compression)
         writer = find_summary_writer(name, self._plan, services.feature_deps, model) if name else None
         setup = EngineSetup(
             settings=services.settings.compression,
@@ -562,7 +557,7 @@ class SessionBuilder:
             tools.toolbox,
             tools.gate,
             approver=approvals,
-            reviewer=_build_reviewer(self._services.settings, self._create_side_task),
+            reviewer=_build_reviewer(self._services.settings, self._side_tasks.create_task),
             tool_delay=_given_or_configured(self._plan.options.tool_delay, self._services.settings.agent.tool_delay),
             marks=self._marks,
             code_journal=recorder,

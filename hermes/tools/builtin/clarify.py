@@ -14,9 +14,7 @@ MAX_CHOICES = 4
 async def clarify(
     ctx: ToolContext,
     question: Annotated[str, "The question."],
-    choices: Annotated[
-        list[str] | None, "Up to 4 answers to choose from; the person may answer freely all the same."
-    ] = None,
+    choices: Annotated[list[str] | None, "Up to 4 answers; the person may give another."] = None,
 ) -> ToolOutput:
     """Ask the person, when the task is unclear and a wrong guess would cost much. Not for permission to act."""
     offered = [choice for choice in choices or () if choice.strip()]

@@ -104,7 +104,7 @@ class SearchFilesParams(Struct, frozen=True, forbid_unknown_fields=True):
         "content"
     )
     path: Annotated[str, Meta(description="Folder or file to search.")] = "."
-    file_glob: Annotated[str, Meta(description="Only files like this, such as *.py.")] = ""
+    file_glob: Annotated[str, Meta(description="Only files like *.py.")] = ""
     limit: Annotated[int, Meta(description="Most results.")] = DEFAULT_LIMIT
     offset: Annotated[int, Meta(description="Results to skip.")] = 0
     output_mode: Annotated[

@@ -30,7 +30,7 @@ class TodoItem(Struct, frozen=True):
 async def todo(
     ctx: ToolContext,
     todos: Annotated[list[TodoItem] | None, "The steps in order; without them the list is read."] = None,
-    merge: Annotated[bool, "Change items by id and add new ones instead of replacing all."] = False,
+    merge: Annotated[bool, "Change items by id, add new ones."] = False,
 ) -> str:
     """Keep a list of steps for work of three steps or more. Have one in_progress at a time; mark each when done."""
     steps = await ctx.todo_list.read_items() if todos is None or merge else []

@@ -34,6 +34,7 @@ def _list_hosts(arguments: Arguments) -> list[str]:
     parallel=Parallel.SAFE,
     repeatable=True,
     deferred=True,
+    brief="see a picture",
     summary=lambda args: f"look at {to_one_line(str(args['image_url']), _MAX_SHOWN)}",
     paths=_list_paths,
     hosts=_list_hosts,
