@@ -5,7 +5,7 @@ order in the file tells nothing: what counts is where each letter stands.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _RIGHT = ("R", "AL")
@@ -84,20 +84,26 @@ def _sort_letters(letters: Sequence[PlacedLetter]) -> list[PlacedLetter]:
     """Return clusters of letters from left to right: what shares one place, as a ligature does, is one of them, and so
     is a letter with the vowel marks above and below it.
     """
-    clusters: list[PlacedLetter] = []
     marks = [one for one in letters if unicodedata.category(one.letter) == _MARK]
-    for one in sorted((one for one in letters if one not in marks), key=_find_middle):
-        last = clusters[-1] if clusters else None
-        if last is not None and _is_same_place(one, last):
-            is_lam_alef = one.letter == _LAM and last.letter != _LAM
-            pair = one.letter + last.letter if is_lam_alef else last.letter + one.letter
-            clusters[-1] = last._replace(letter=pair)
-            continue
-        clusters.append(one)
-    for mark in marks if clusters else ():
+    clusters = _join_ligatures(one for one in letters if one not in marks)
+    if not clusters:
+        return list(letters)
+    for mark in marks:
         place = min(range(len(clusters)), key=lambda at: abs(_find_middle(clusters[at]) - _find_middle(mark)))
         clusters[place] = clusters[place]._replace(letter=clusters[place].letter + mark.letter)
-    return clusters or list(letters)
+    return clusters
+
+
+def _join_ligatures(letters: Iterable[PlacedLetter]) -> list[PlacedLetter]:
+    clusters: list[PlacedLetter] = []
+    for one in sorted(letters, key=_find_middle):
+        last = clusters[-1] if clusters else None
+        if last is None or not _is_same_place(one, last):
+            clusters.append(one)
+            continue
+        is_lam_alef = one.letter == _LAM and last.letter != _LAM
+        clusters[-1] = last._replace(letter=one.letter + last.letter if is_lam_alef else last.letter + one.letter)
+    return clusters
 
 
 def _find_middle(one: PlacedLetter) -> float:
