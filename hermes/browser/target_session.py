@@ -49,12 +49,12 @@ class TargetSession:
         """Forget the worlds of scripts: a frame has another document."""
         self._worlds.clear()
 
-    async def open_world(self, frame_id: str) -> int:
+    async def open_world(self, frame_id: str, seconds: float = CALL_SECONDS) -> int:
         """Return the world of scripts in a frame."""
         known = self._worlds.get(frame_id)
         if known is None:
             params = {"frameId": frame_id, "worldName": _WORLD}
-            made = await self.call_for(IsolatedWorld, "Page.createIsolatedWorld", params)
+            made = await self.call_for(IsolatedWorld, "Page.createIsolatedWorld", params, seconds=seconds)
             known = self._worlds[frame_id] = made.execution_context_id
         return known
 
@@ -65,7 +65,7 @@ class TargetSession:
         """
         params = {
             "expression": expression,
-            "contextId": await self.open_world(frame_id),
+            "contextId": await self.open_world(frame_id, seconds),
             "returnByValue": True,
             "awaitPromise": True,
         }
