@@ -264,5 +264,5 @@ class OpenBrowser:
         except BrowserGoneError:
             return
         except (BrowserError, TimeoutError) as error:
-            _LOG.warning("a tab of a browser does not answer and is closed: %s", error)
+            _LOG.debug("a tab of a browser does not answer and is closed: %s", error)
             await self._end_target(tab.session)
