@@ -41,6 +41,7 @@ class BrowserPlan(Struct, frozen=True, kw_only=True):
     """The profile that the person signs in to; None: one in memory, which is gone afterwards."""
     program: str = ""
     """The browser to start; empty: one of this machine."""
+    allowed_methods: tuple[str, ...] = ()
     idle_seconds: float = 600.0
     policy: UrlPolicy = UrlPolicy()
     resolver: Resolver | None = None
@@ -58,6 +59,7 @@ def build_session_browser(
         downloads=downloads,
         profile=BrowserProfileFolder(home.browser) if chosen.profile is BrowserProfile.KEPT else None,
         program=chosen.program,
+        allowed_methods=chosen.cdp_methods,
         idle_seconds=chosen.inactivity_timeout,
         policy=UrlPolicy(private=settings.security.allow_private_urls),
     )
@@ -87,6 +89,11 @@ class SessionBrowser:
         self._idle: asyncio.Task[None] | None = None
         self._users = 0
         self._is_closed = False
+
+    @property
+    def allowed_methods(self) -> tuple[str, ...]:
+        """The methods of the browser's protocol that the person lets the agent call."""
+        return self._plan.allowed_methods
 
     @property
     def is_running(self) -> bool:

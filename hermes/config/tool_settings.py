@@ -60,5 +60,9 @@ class BrowserSettings(Struct, frozen=True):
     """`memory`: every session's browser begins empty, and leaves nothing. `kept`: it has the profile of the home, in
     which you sign in to sites by `hermes browser login`; one session at a time uses it.
     """
+    cdp_methods: tuple[str, ...] = ()
+    """Methods of the browser's own protocol, such as `Page.printToPDF`, that `browser_cdp` may call once the
+    tool set `browser-cdp` is on.
+    """
     inactivity_timeout: Annotated[int, Meta(ge=1)] = 600
     """Seconds after which a browser that nobody has used is closed."""

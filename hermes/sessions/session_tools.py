@@ -175,7 +175,8 @@ class ProcessDeps(Struct, frozen=True, kw_only=True):
 class _LazyBrowser:
     """A session's browser that is built at its first use: nothing of it is imported before."""
 
-    def __init__(self, build: Callable[[], BrowserAccess]) -> None:
+    def __init__(self, build: Callable[[], BrowserAccess], allowed_methods: tuple[str, ...]) -> None:
+        self.allowed_methods = allowed_methods
         self._build = build
         self._built: BrowserAccess | None = None
 
@@ -356,7 +357,7 @@ def _build_browser(
 
         return build_session_browser(settings, home, process_deps.environ, spill / _DOWNLOADS, get_supervisors())
 
-    return _LazyBrowser(build)
+    return _LazyBrowser(build, settings.browser.cdp_methods)
 
 
 def _build_image_generation(settings: Settings, folder: Path) -> ImageGeneration:

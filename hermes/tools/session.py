@@ -124,6 +124,11 @@ class SideModels(Protocol):
 class BrowserAccess(Protocol):
     """The way of a session to its browser."""
 
+    @property
+    def allowed_methods(self) -> tuple[str, ...]:
+        """The methods of the browser's protocol that the person lets the agent call."""
+        ...
+
     def use_pages(
         self, permissions: SitePermissions | None, opens: str = ""
     ) -> "AbstractAsyncContextManager[PageReporter]":

@@ -39,6 +39,7 @@ search: web_search
 browser: browser_navigate browser_snapshot browser_click browser_type browser_press browser_select browser_scroll
 browser: browser_hover browser_drag browser_upload browser_wait browser_tabs browser_back browser_dialog
 browser: browser_console browser_get_images browser_vision web_search
+browser-cdp: browser_cdp
 vision: vision_analyze
 image_gen: image_generate
 homeassistant: ha_list_entities ha_get_state ha_list_services ha_call_service

@@ -84,9 +84,8 @@ def test_the_tool_stands_in_a_named_set(tool: Tool) -> None:
 
 def test_each_set_that_is_listed_is_described() -> None:
     listed = {str(row["name"]): row["tools"] for row in list_toolsets_of(Settings(), {})}
-    assert set(DEFAULT_TOOLSETS) | {"cronjob", "messages", "safe", "coding", "debugging", "search", "browser"} == set(
-        listed
-    )
+    further = {"cronjob", "messages", "safe", "coding", "debugging", "search", "browser-cdp"}
+    assert set(DEFAULT_TOOLSETS) | further == set(listed)
     assert all(describe_toolset(name) and tools for name, tools in listed.items())
 
 

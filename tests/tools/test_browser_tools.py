@@ -17,11 +17,13 @@ from tests.browser.page_driver import PageDriver, drive_pages
 from tests.requirements import require
 from tests.tools.tool_session import Person, Session, make_context
 
-TOOLSETS = ("browser", "file")
+TOOLSETS = ("browser", "browser-cdp", "file")
 
 
 class DrivenBrowser:
     """The way to a browser that a test has started."""
+
+    allowed_methods = ("Page.printToPDF", "DOM.getDocument", "Target.getTargets", "DOM.setFileInputFiles")
 
     def __init__(self, driver: PageDriver) -> None:
         self.driver = driver
@@ -55,7 +57,7 @@ async def driver(tmp_path: Path) -> AsyncIterator[PageDriver]:
 
 def test_the_set_holds_all_of_them_and_none_is_sent_before_it_is_looked_for() -> None:
     names = resolve_toolset("browser")
-    toolbox = ToolRegistry().select_tools(TOOLSETS)
+    toolbox = ToolRegistry().select_tools(("browser", "file"))
     assert names.pop() == "web_search"
     assert len(names) == 17
     assert set(names) <= set(toolbox.list_deferred_names())
@@ -152,4 +154,18 @@ async def test_only_files_of_the_workspace_are_uploaded(driver: PageDriver, tmp_
         result = await session.call("browser_upload", ref=ref, paths=[path])
         assert result.status is not ToolStatus.OK, path
     assert "not mine" not in await session.text("browser_snapshot", full=True)
+    await session.close()
+
+
+async def test_methods_of_the_protocol_are_called_by_the_persons_names_alone(
+    driver: PageDriver, tmp_path: Path
+) -> None:
+    session = drive_session(driver, tmp_path / "session")
+    await session.call("browser_navigate", url=f"{driver.site}/form")
+    told = await session.call("browser_cdp", method="DOM.getDocument", params={"depth": 0})
+    assert told.status is ToolStatus.OK and '"nodeName":"#document"' in told.text
+    assert told.provenance is not None and told.provenance.source is Source.WEB
+    for method in ("Page.navigate", "Target.getTargets", "DOM.setFileInputFiles", "Fetch.disable"):
+        refused = await session.call("browser_cdp", method=method)
+        assert refused.status is ToolStatus.ERROR and "browser.cdp_methods" in refused.text, method
     await session.close()

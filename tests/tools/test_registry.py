@@ -52,7 +52,7 @@ def test_every_file_holds_a_tool_of_its_name_or_a_family_of_it() -> None:
     registry = ToolRegistry()
     box = registry.select_tools(["all"])
     assert sorted(box.list_names()) == sorted([*DEFAULT, *BRIDGE])
-    browser = [name for name in toolsets.resolve_toolset("browser") if name.startswith("browser_")]
+    browser = ["browser_cdp", *(one for one in toolsets.resolve_toolset("browser") if one != "web_search")]
     assert box.list_deferred_names() == sorted([*browser, "execute_code", "text_to_speech", *HOME, *MAKING, *SEEING])
     for name in registry.list_builtin_files():
         names = [one.name for one in registry.load_file(name)]
@@ -80,7 +80,8 @@ def test_an_unknown_set_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
         ToolRegistry().select_tools(["terminl"])
     with pytest.raises(
-        ConfigError, match=r"no toolset 'zzz'. Sets are: browser, clarify, code_execution, coding, cronjob, "
+        ConfigError,
+        match=r"no toolset 'zzz'. Sets are: browser, browser-cdp, clarify, code_execution, coding, cronjob, ",
     ):
         ToolRegistry().select_tools(["file"], ["zzz"])
 

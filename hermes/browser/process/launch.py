@@ -43,7 +43,14 @@ _MEMORY_PROFILE = "/profile"
 _END_SECONDS = 1.0
 _MAX_ERRORS, _MAX_REASON = 65_536, 300
 _START_SECONDS = 20.0
-_SETTINGS = ("/etc/fonts", "/var/cache/fontconfig", "/etc/chromium", "/etc/chromium.d", "/etc/opt/chrome", "/etc/opt/edge")
+_SETTINGS = (
+    "/etc/fonts",
+    "/var/cache/fontconfig",
+    "/etc/chromium",
+    "/etc/chromium.d",
+    "/etc/opt/chrome",
+    "/etc/opt/edge",
+)
 """Fonts, what is known of them, and what the owner of the machine rules for browsers."""
 _UNUSED = (
     "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,GlobalMediaControls,AutofillServerCommunication,"

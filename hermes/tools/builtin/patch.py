@@ -51,7 +51,7 @@ async def patch(
         Literal["replace", "patch"], "replace: one text in one file; patch: a V4A patch over files."
     ] = "replace",
     path: Annotated[str, "File to change (replace)."] = "",
-    old_string: Annotated[str, "Text to replace; it must stand there once (replace)."] = "",
+    old_string: Annotated[str, "Text to replace; must stand there once, so give enough lines (replace)."] = "",
     new_string: Annotated[str, "Text to put there; empty deletes (replace)."] = "",
     replace_all: Annotated[bool, "Replace every place (replace)."] = False,
     patch: Annotated[

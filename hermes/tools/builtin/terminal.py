@@ -29,8 +29,8 @@ class TerminalParams(Struct, frozen=True, forbid_unknown_fields=True):
     command: Annotated[str, Meta(description="Shell command.")]
     background: Annotated[bool, Meta(description="Return at once with an id for process.")] = False
     timeout: Annotated[int, Meta(description="Seconds, at most 600; 0: the usual time.")] = 0
-    workdir: Annotated[str, Meta(description="Folder, for this command only.")] = ""
-    pty: Annotated[bool, Meta(description="Run in a terminal.")] = False
+    workdir: Annotated[str, Meta(description="Folder to run in, for this command only.")] = ""
+    pty: Annotated[bool, Meta(description="Run in a terminal, for programs that want one.")] = False
     notify_on_complete: Annotated[bool, Meta(description="Say when it ends (background).")] = False
     watch_patterns: Annotated[
         list[str] | None, Meta(description="Say when its output has one of these (background).")
@@ -39,9 +39,8 @@ class TerminalParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 @tool("terminal", summary=lambda args: str(args["command"]), command=lambda args: str(args["command"]))
 async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
-    """Run a shell command. The folder and exported variables stay for the next one. Output is both streams, cut in
-    the middle if long. There is no input: pass answers as options. Use background for servers and long work. Read and
-    change files with the file tools."""
+    """Run a shell command. The folder and exported variables stay for the next one. There is no input: pass
+    answers as options. Use background for servers and long work. Read and change files with the file tools."""
     if not args.command.strip():
         raise ToolError("The command is empty.")
     state = ctx.state

@@ -19,9 +19,11 @@ from hermes.tools.builtin.browser.pages import (
     browser_tabs,
     browser_wait,
 )
+from hermes.tools.builtin.browser.protocol_calls import browser_cdp
 
 __all__ = [
     "browser_back",
+    "browser_cdp",
     "browser_click",
     "browser_console",
     "browser_dialog",
