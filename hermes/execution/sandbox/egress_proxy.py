@@ -70,7 +70,7 @@ class HostRules(Protocol):
         """Return the addresses that may be connected to, best first. Raises `ProxyRefusal`."""
         ...
 
-    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+    async def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
         """Return why a connection must end that has begun with these bytes of its client; empty where it may go on."""
         ...
 
@@ -142,7 +142,7 @@ class AllowedHosts:
         if not answer.result().allowed:
             raise HostNotAllowed(host, answer.result().reason, name)
 
-    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+    async def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
         """Return nothing: what a command says to a host that it may reach is its own."""
         return ""
 
@@ -273,7 +273,7 @@ class EgressProxy:
             try:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 opening = await _read_opening(reader)
-                if self._hosts.explain_refused_stream(host, port, opening):
+                if await self._hosts.explain_refused_stream(host, port, opening):
                     return
                 server_writer.write(opening)
                 await _copy_both_ways(
