@@ -5,6 +5,7 @@ is judged like any other.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Raw, Struct
@@ -49,11 +50,17 @@ class _Socket(Struct):
 
 
 class RequestGuard:
-    """The watch over one browser. `start` begins it, before any page is open; `close` ends what waits for an answer."""
+    """The watch over one browser. `start` begins it, before any page is open; `close` ends what waits for an answer.
 
-    def __init__(self, connection: CdpConnection, rules: SiteRules) -> None:
+    `end_tunnels` ends the connections to a host and port.
+    """
+
+    def __init__(
+        self, connection: CdpConnection, rules: SiteRules, end_tunnels: Callable[[str, int], None] | None = None
+    ) -> None:
         self._connection = connection
         self._rules = rules
+        self._end_tunnels = end_tunnels
         self._tabs: dict[str, Tab] = {}
         """The tab of each session."""
         self._targets: dict[str, TargetInfo] = {}
@@ -85,8 +92,11 @@ class RequestGuard:
     def forget_target(self, session_id: str) -> None:
         """Forget a target that is gone."""
         tab = self._tabs.pop(session_id, None)
-        self._targets.pop(session_id, None)
-        if tab is not None and tab not in self._tabs.values():
+        target = self._targets.pop(session_id, None)
+        if tab is not None and target is not None and target.target_id == tab.main_frame:
+            gone = [one for one, its_tab in self._tabs.items() if its_tab is tab]
+            for one in gone:  # nobody tells of the ends of its frames and workers any more
+                del self._tabs[one], self._targets[one]
             self._frames = {frame: one for frame, one in self._frames.items() if one is not tab}
 
     def add_note(self, note: str) -> None:
@@ -112,9 +122,15 @@ class RequestGuard:
         if method == "Page.frameAttached" and (tab := self._tabs.get(session_id)) is not None:
             self._add_frame(msgspec.json.decode(params, type=FrameEvent).frame_id, tab)
         if method == "Network.webSocketCreated" and (tab := self._tabs.get(session_id)) is not None:
-            url = msgspec.json.decode(params, type=_Socket).url
-            self._rules.announce_socket(url, _find_address(self._targets[session_id], tab))
+            self._take_socket(msgspec.json.decode(params, type=_Socket).url, self._targets[session_id], tab)
         return False
+
+    def _take_socket(self, url: str, target: TargetInfo, tab: Tab) -> None:
+        refused = self._rules.announce_socket(url, _find_address(target, tab))
+        if refused is not None:
+            tab.add_note(N_("a web socket to {host} was refused: it is no site of its page.", host=refused[0]))
+            if self._end_tunnels is not None:
+                self._end_tunnels(*refused)  # one that is open may take the socket (RFC 8441)
 
     def _take_request(self, paused: _Paused) -> None:
         if len(self._tasks) >= _MAX_PAUSED:

@@ -94,14 +94,18 @@ class SiteRules:
             return why
         return await self._allow_sending(request, judged)
 
-    def announce_socket(self, url: str, sender: str) -> None:
-        """Take note of a web socket that a document or worker of the address `sender` opens."""
+    def announce_socket(self, url: str, sender: str) -> tuple[str, int] | None:
+        """Take note of a web socket that a document or worker of the address `sender` opens.
+
+        Returns host and port where it may not; None where it may, or reaches nothing.
+        """
         judged = judge_url(_HTTP.get(url.partition(":")[0], "") + url.partition(":")[2], self._opened)
         if judged.verdict is not Verdict.ALLOW:
-            return
+            return None
         is_own = is_same_site(judged.host, judge_url(sender, self._opened).host)
         is_allowed = self._is_page_of(sender, judged) if self._is_inner(judged) else is_own
         self._sockets.announce(judged.host, judged.port, is_allowed=is_allowed)
+        return None if is_allowed else (judged.host, judged.port)
 
     async def resolve_allowed(self, host: str, port: int, permissions: CommandPermissions | None) -> Sequence[str]:
         """Return the addresses to which the browser may connect, for its proxy. Raises `ProxyRefusal`."""
@@ -152,9 +156,7 @@ class SiteRules:
         host, port = judged.host, judged.port
         is_announced = (host, port) == self._announced
         if (host, port) in self._sites:
-            if not self._is_inner(judged) or is_announced or self._is_page_of(request.page, judged):
-                return ""
-            return await self._ask_to_send(judge_url(request.page, self._opened).host or _UNKNOWN, judged)
+            return "" if is_announced else await self._lead_to_open_site(request.page, judged)
         may_open = UrlPolicy(private=(f"{host}:{port}",))
         if not allowed and (not is_announced or judge_url(request.url, may_open).verdict is not Verdict.ALLOW):
             return judged.reason  # no answer opens an address at which keys are handed out
@@ -164,6 +166,12 @@ class SiteRules:
             if not allowed:
                 self._opened = UrlPolicy(private=(*self._opened.private, f"{host}:{port}"))
         return why
+
+    async def _lead_to_open_site(self, page: str, judged: UrlJudgement) -> str:
+        """Judge a page that leads to an open site: to one of an inner network that is as good as sending data there."""
+        if not self._is_inner(judged) or self._is_page_of(page, judged):
+            return ""
+        return await self._ask_to_send(judge_url(page, self._opened).host or _UNKNOWN, judged)
 
     async def _allow_sending(self, request: PageRequest, judged: UrlJudgement) -> str:
         page = judge_url(request.page, self._opened).host

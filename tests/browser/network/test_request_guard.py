@@ -57,6 +57,7 @@ _AS_ANOTHER = {
     " location = 'http://bank.example/'; await wait(2000)",
     "socket": "new WebSocket('ws://bank.example/loot')",
     "worker-socket": """new Worker(URL.createObjectURL(new Blob(["new WebSocket('ws://bank.example/loot')"])))""",
+    "nested-worker-socket": "new Worker('/nest.js')",
     "name-of-an-opened-address": "await fetch('http://rebind.example/loot', {mode: 'no-cors'}).catch(() => 0)",
 }
 _DO = """const wait = ms => new Promise(done => setTimeout(done, ms)); const post = (url, target) => {
@@ -76,7 +77,10 @@ async def test_no_page_speaks_in_the_name_of_another_that_is_open(tmp_path: Path
         "bank.example/frames": f"<title>begun</title><iframe src=http://{HOST}/frame></iframe>"
         f"<script>{_DO % 0}</script>",
         "bank.example/own": f"<title>begun</title><body><script>{_DO % _OWN}</script>",
-        "bank.example/own.js": "new WebSocket('ws://bank.example/own-worker-socket')",
+        f"{HOST}/nest.js": "new Worker('/nested.js')",
+        f"{HOST}/nested.js": "new WebSocket('ws://bank.example/loot')",
+        "bank.example/own.js": "new Worker('/nested.js')",
+        "bank.example/nested.js": "new WebSocket('ws://bank.example/own-worker-socket')",
     }
     async with SmallWeb(texts).running() as web, boxed_browser(tmp_path, web, "192.168.1.10") as browser:
         web.names = {"rebind.example": ["192.168.1.10"]}

@@ -278,3 +278,31 @@ async def test_the_proxy_ends_what_is_no_https_before_the_server_hears_of_it() -
             assert b"".join(heard) == (opening if reached else b"")
             relay.close()
             await proxy.close()
+
+
+async def test_a_socket_that_may_not_be_ends_what_is_connected_to_its_place() -> None:
+    """A web socket takes a connection of HTTP/2 that is there, so the proxy would not see it."""
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    rules, _ = await opened()
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    proxy = EgressProxy(rules, None, connect=lambda _address, _port: asyncio.open_connection("127.0.0.1", port))
+    near, far = socket.socketpair()
+    async with server:
+        with near:
+            proxy.take_connection(far)
+            reader, writer = await asyncio.open_connection(sock=near)
+            writer.write(b"CONNECT cdn.example:443 HTTP/1.1\r\n\r\n")
+            assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+            writer.write(make_hello("h2", "http/1.1"))
+            assert rules.announce_socket(f"{SHOP.replace('https', 'wss')}/", f"{SHOP}/") is None
+            refused = rules.announce_socket("wss://cdn.example/", f"{SHOP}/")
+            assert refused == ("cdn.example", 443)
+            proxy.end_tunnels(*refused)
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+        await proxy.close()
