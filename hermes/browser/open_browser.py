@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -151,9 +152,9 @@ class OpenBrowser:
         tab.mark_closed()
         self.tabs.pop(tab.number, None)
         self._by_target.pop(tab.main_frame, None)
-        for session in (tab.session, *tab.frames.values()):
-            self._by_session.pop(session.session_id, None)
-            self.connection.remove_handler(session.session_id)
+        for session_id in [one for one, owner in self._by_session.items() if owner is tab]:
+            del self._by_session[session_id]
+            self.connection.remove_handler(session_id)
         if self._current == tab.number:
             self._current = next(reversed(self.tabs), 0)
 
@@ -165,6 +166,10 @@ class OpenBrowser:
         else:
             self.downloads.take_event(method, params)
             self._wake_tabs()
+
+    def _take_worker_event(self, owner: Tab, method: str, params: Raw) -> None:
+        if method.startswith("Target."):
+            self._take_event(method, params, owner)
 
     def _wake_tabs(self) -> None:
         """Have what is waited for looked at again, since something has changed that is of no one tab."""
@@ -182,6 +187,10 @@ class OpenBrowser:
             owner.prepare_frame(session)
             self._begin(session, owner)
         elif target.type in _WORKERS:
+            if owner is not None:
+                self._by_session[session.session_id] = owner
+                self.connection.set_handler(session.session_id, partial(self._take_worker_event, owner))
+                session.post("Target.setAutoAttach", AUTO_ATTACH)  # workers have workers
             self._begin(session, owner)
         else:
             session.post("Runtime.runIfWaitingForDebugger")

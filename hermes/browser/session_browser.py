@@ -156,7 +156,7 @@ class SessionBrowser:
             with proxy.open() as proxy_end:
                 launched = await launch_browser(self._starter, program, folders, proxy_end)
             undo.push_async_callback(launched.close)
-            guard = RequestGuard(launched.connection, self._rules)
+            guard = RequestGuard(launched.connection, self._rules, proxy.end_tunnels)
             undo.push_async_callback(guard.close)
             await guard.start()
             options = BrowserOptions(download_folder=Path(folders.downloads), guard=guard)

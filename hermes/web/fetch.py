@@ -62,8 +62,14 @@ class FetchedPage(Struct, frozen=True, kw_only=True):
 
 def is_same_site(host: str, other: str) -> bool:
     """Return whether a redirect stays on the requested site: the same host, or one above or below it."""
-    one, two = host.removeprefix("www."), other.removeprefix("www.")
+    one, two = _drop_www(host), _drop_www(other)
     return one == two or one.endswith(f".{two}") or two.endswith(f".{one}")
+
+
+def _drop_www(host: str) -> str:
+    """Return a host without its `www.`; what would be left of `www.com` is no site, and stays."""
+    rest = host.removeprefix("www.")
+    return rest if "." in rest else host
 
 
 def find_host(base: str) -> str:

@@ -5,16 +5,18 @@ is judged like any other.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Raw, Struct
 
 from hermes.browser.cdp import CdpConnection
 from hermes.browser.network.site_rules import PageRequest, SiteRules
-from hermes.browser.protocol import FrameEvent
+from hermes.browser.protocol import FrameEvent, TargetInfo
 from hermes.browser.tab import Tab
 from hermes.browser.target_session import TargetSession
 from hermes.i18n.messages import N_
+from hermes.safety.urls import judge_url
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import to_one_line
 
@@ -25,6 +27,7 @@ _FRAME_SECONDS = 1.0
 """Seconds that a new frame may take to be told of; what opens a page in it waits so long."""
 _MAX_ADDRESS = 120
 _PAGES = frozenset({"page", "iframe"})
+_SMALL_BUFFERS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 _SHARED_WORKERS = frozenset({"service_worker", "shared_worker"})
 
 
@@ -32,6 +35,7 @@ class _Request(Struct, rename="camel"):
     url: str
     method: str = "GET"
     has_post_data: bool = False
+    headers: dict[str, str] = {}
 
 
 class _Paused(Struct, rename="camel"):
@@ -41,14 +45,25 @@ class _Paused(Struct, rename="camel"):
     resource_type: str = ""
 
 
-class RequestGuard:
-    """The watch over one browser. `start` begins it, before any page is open; `close` ends what waits for an answer."""
+class _Socket(Struct):
+    url: str
 
-    def __init__(self, connection: CdpConnection, rules: SiteRules) -> None:
+
+class RequestGuard:
+    """The watch over one browser. `start` begins it, before any page is open; `close` ends what waits for an answer.
+
+    `end_tunnels` ends the connections to a host and port.
+    """
+
+    def __init__(
+        self, connection: CdpConnection, rules: SiteRules, end_tunnels: Callable[[str, int], None] | None = None
+    ) -> None:
         self._connection = connection
         self._rules = rules
+        self._end_tunnels = end_tunnels
         self._tabs: dict[str, Tab] = {}
         """The tab of each session."""
+        self._targets: dict[str, TargetInfo] = {}
         self._frames: dict[str, Tab] = {}
         """The tab of each frame."""
         self._new_frame = asyncio.Event()
@@ -67,14 +82,21 @@ class RequestGuard:
         if tab is None or session.target.type in _SHARED_WORKERS:
             return False
         self._tabs[session.session_id] = tab
+        self._targets[session.session_id] = session.target
         if session.target.type in _PAGES:
             self._add_frame(session.target.target_id, tab)
+        else:
+            session.post("Network.enable", _SMALL_BUFFERS)  # it tells of the worker's web sockets
         return True
 
     def forget_target(self, session_id: str) -> None:
         """Forget a target that is gone."""
         tab = self._tabs.pop(session_id, None)
-        if tab is not None and tab not in self._tabs.values():
+        target = self._targets.pop(session_id, None)
+        if tab is not None and target is not None and target.target_id == tab.main_frame:
+            gone = [one for one, its_tab in self._tabs.items() if its_tab is tab]
+            for one in gone:  # nobody tells of the ends of its frames and workers any more
+                del self._tabs[one], self._targets[one]
             self._frames = {frame: one for frame, one in self._frames.items() if one is not tab}
 
     def add_note(self, note: str) -> None:
@@ -99,7 +121,16 @@ class RequestGuard:
             return True
         if method == "Page.frameAttached" and (tab := self._tabs.get(session_id)) is not None:
             self._add_frame(msgspec.json.decode(params, type=FrameEvent).frame_id, tab)
+        if method == "Network.webSocketCreated" and (tab := self._tabs.get(session_id)) is not None:
+            self._take_socket(msgspec.json.decode(params, type=_Socket).url, self._targets[session_id], tab)
         return False
+
+    def _take_socket(self, url: str, target: TargetInfo, tab: Tab) -> None:
+        refused = self._rules.announce_socket(url, _find_address(target, tab))
+        if refused is not None:
+            tab.add_note(N_("a web socket to {host} was refused: it is no site of its page.", host=refused[0]))
+            if self._end_tunnels is not None:
+                self._end_tunnels(*refused)  # one that is open may take the socket (RFC 8441)
 
     def _take_request(self, paused: _Paused) -> None:
         if len(self._tasks) >= _MAX_PAUSED:
@@ -117,6 +148,7 @@ class RequestGuard:
                 PageRequest(
                     url=request.url,
                     page=tab.activity.url if tab is not None else "",
+                    origin=_find_origin(paused, tab),
                     method=request.method,
                     has_body=request.has_post_data,
                     # What is not known as a frame of a page is taken for one.
@@ -147,3 +179,25 @@ class RequestGuard:
     def _fail(self, paused: _Paused) -> None:
         params = {"requestId": paused.request_id, "errorReason": "BlockedByClient"}
         self._connection.post("Fetch.failRequest", params)
+
+
+def _find_origin(paused: _Paused, tab: Tab | None) -> str | None:
+    """Return the site that sends a request with a body; empty where it is hidden, None for that of the tab's page.
+
+    Pages that tell nobody where one comes from hide it in forms, too: nobody else can have sent those in a tab that was
+    not opened by another page, and in which no other site has a frame.
+    """
+    origin = {name.lower(): value for name, value in paused.request.headers.items()}.get("origin", "null")
+    if origin != "null":
+        return origin
+    if tab is None or paused.resource_type != "Document" or tab.session.target.opener_id:
+        return ""
+    hosts = {judge_url(one).host for one in tab.list_addresses()}
+    return None if len(hosts) == 1 else ""
+
+
+def _find_address(target: TargetInfo, tab: Tab) -> str:
+    """Return the address of the document or worker of a target."""
+    if target.target_id == tab.main_frame:
+        return tab.activity.url
+    return tab.addresses.get(target.target_id, target.url).removeprefix("blob:")

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from hermes.browser.network.announced_sockets import AnnouncedSockets
 from hermes.browser.network.tls_hello import list_offered_protocols
 from hermes.execution.base import CommandPermissions, Permit, SitePermissions
 from hermes.execution.sandbox.egress_proxy import HostNotAllowed, ProxyRefusal
@@ -26,8 +27,10 @@ from hermes.web.fetch import is_same_site
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UNREADABLE = frozenset({"malformed", "confusing", "scheme", "address-form"})
 """The rules of judgements that no person can lift: what is addressed cannot be told."""
+_HTTP = {"ws": "http:", "wss": "https:"}
 _SECURE = b"h2"
 """What a client offers that speaks HTTP over TLS, and not one that opens a web socket."""
+_UNKNOWN = N_("an unknown site")
 _NOBODY = N_("nobody could be asked")
 MAX_QUESTIONS = 5
 """The questions that one call may lead to; a page that wants more is up to something."""
@@ -39,6 +42,10 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
     url: str
     page: str = ""
+    origin: str | None = None
+    """The site of the document or worker that sends it, which is not that of `page` for a frame, for another tab, and
+    for a page that has just gone; empty where it is hidden. None: the page itself.
+    """
     method: str = "GET"
     has_body: bool = False
     opens_page: bool = False
@@ -57,6 +64,7 @@ class SiteRules:
         self._questions_left = 0
         self._answers: dict[tuple[str, ...], asyncio.Future[str]] = {}
         self._sites: set[tuple[str, int]] = set()
+        self._sockets = AnnouncedSockets()
 
     @contextlib.contextmanager
     def asking(self, permissions: SitePermissions | None, opens: str = "") -> Iterator[None]:
@@ -77,14 +85,27 @@ class SiteRules:
         """Return why a request may not be made, as the end of a sentence; empty where it may. A person may be asked."""
         judged = judge_url(request.url, self._opened)
         if request.opens_page:
-            why = await self._open_site(request.url, judged)
+            why = await self._open_site(request, judged)
         else:
             why = "" if judged.verdict is Verdict.ALLOW else judged.reason
             if not why and self._is_inner(judged) and not self._is_page_of(request.page, judged):
                 why = N_("{host} is in your own network, and the page is not of it", host=judged.host)
         if why or not (request.has_body or request.method.upper() not in _BODILESS):
             return why
-        return await self._allow_sending(request.page, judged)
+        return await self._allow_sending(request, judged)
+
+    def announce_socket(self, url: str, sender: str) -> tuple[str, int] | None:
+        """Take note of a web socket that a document or worker of the address `sender` opens.
+
+        Returns host and port where it may not; None where it may, or reaches nothing.
+        """
+        judged = judge_url(_HTTP.get(url.partition(":")[0], "") + url.partition(":")[2], self._opened)
+        if judged.verdict is not Verdict.ALLOW:
+            return None
+        is_own = is_same_site(judged.host, judge_url(sender, self._opened).host)
+        is_allowed = self._is_page_of(sender, judged) if self._is_inner(judged) else is_own
+        self._sockets.announce(judged.host, judged.port, is_allowed=is_allowed)
+        return None if is_allowed else (judged.host, judged.port)
 
     async def resolve_allowed(self, host: str, port: int, permissions: CommandPermissions | None) -> Sequence[str]:
         """Return the addresses to which the browser may connect, for its proxy. Raises `ProxyRefusal`."""
@@ -95,17 +116,24 @@ class SiteRules:
         if judged.verdict is not Verdict.ALLOW:
             raise HostNotAllowed(host, judged.reason)
         try:
-            return await resolve_pinned(judged.host, port, self._resolver, self._opened)
+            # A name that nobody has opened does not lead to an address that somebody has.
+            policy = self._opened if self._is_inner(judged) else UrlPolicy()
+            return await resolve_pinned(judged.host, port, self._resolver, policy)
         except UrlRefusedError as error:
             if error.rule == "unresolved":
                 raise ProxyRefusal("502 Bad Gateway", error.reason) from None
             raise HostNotAllowed(host, error.reason) from None
 
-    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
-        """Return why a connection must end: with other sites than those that are open nothing but HTTPS is spoken."""
-        if _SECURE in (list_offered_protocols(opening) or ()) or self._is_open(host.lower()):
+    async def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+        """Return why a connection must end: nothing but HTTPS is spoken, and web sockets of open sites by their own
+        pages.
+        """
+        if _SECURE in (list_offered_protocols(opening) or ()):
             return ""
-        return f"a web socket to {host}, which is no open site"
+        name = host.lower().removesuffix(".")
+        if self._is_open(name) and await self._sockets.take(name, port):
+            return ""
+        return f"a web socket to {host}, which is no site of its page"
 
     def forget_answers(self, permissions: CommandPermissions | None) -> None:
         """Keep the answers: they hold for the browser."""
@@ -121,15 +149,16 @@ class SiteRules:
         opened = judge_url(page, self._opened)
         return (opened.host, opened.port) == (judged.host, judged.port)
 
-    async def _open_site(self, url: str, judged: UrlJudgement) -> str:
+    async def _open_site(self, request: PageRequest, judged: UrlJudgement) -> str:
         allowed = judged.verdict is Verdict.ALLOW
         if not allowed and (judged.rule in _UNREADABLE or not judged.host):
             return judged.reason
         host, port = judged.host, judged.port
+        is_announced = (host, port) == self._announced
         if (host, port) in self._sites:
-            return ""
+            return "" if is_announced else await self._lead_to_open_site(request.page, judged)
         may_open = UrlPolicy(private=(f"{host}:{port}",))
-        if not allowed and ((host, port) != self._announced or judge_url(url, may_open).verdict is not Verdict.ALLOW):
+        if not allowed and (not is_announced or judge_url(request.url, may_open).verdict is not Verdict.ALLOW):
             return judged.reason  # no answer opens an address at which keys are handed out
         why = await self._ask_once(("open", host, str(port)), lambda asked: asked.open_site(host, port))
         if not why:
@@ -138,12 +167,23 @@ class SiteRules:
                 self._opened = UrlPolicy(private=(*self._opened.private, f"{host}:{port}"))
         return why
 
-    async def _allow_sending(self, page: str, judged: UrlJudgement) -> str:
-        sender = judge_url(page, self._opened).host
-        if not sender:
-            return N_("its page is gone")
-        if is_same_site(judged.host, sender):
+    async def _lead_to_open_site(self, page: str, judged: UrlJudgement) -> str:
+        """Judge a page that leads to an open site: to one of an inner network that is as good as sending data there."""
+        if not self._is_inner(judged) or self._is_page_of(page, judged):
             return ""
+        return await self._ask_to_send(judge_url(page, self._opened).host or _UNKNOWN, judged)
+
+    async def _allow_sending(self, request: PageRequest, judged: UrlJudgement) -> str:
+        page = judge_url(request.page, self._opened).host
+        origin = page if request.origin is None else judge_url(request.origin, self._opened).host
+        if not page and not origin:
+            return N_("its page is gone")
+        for sender in (origin, page or origin) if origin else (page, _UNKNOWN):
+            if not is_same_site(judged.host, sender):
+                return await self._ask_to_send(sender, judged)
+        return ""
+
+    async def _ask_to_send(self, sender: str, judged: UrlJudgement) -> str:
         return await self._ask_once(
             ("send", sender, judged.host, str(judged.port)),
             lambda asked: asked.send_to_site(judged.host, judged.port, sender),

@@ -70,7 +70,7 @@ class HostRules(Protocol):
         """Return the addresses that may be connected to, best first. Raises `ProxyRefusal`."""
         ...
 
-    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+    async def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
         """Return why a connection must end that has begun with these bytes of its client; empty where it may go on."""
         ...
 
@@ -142,7 +142,7 @@ class AllowedHosts:
         if not answer.result().allowed:
             raise HostNotAllowed(host, answer.result().reason, name)
 
-    def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
+    async def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
         """Return nothing: what a command says to a host that it may reach is its own."""
         return ""
 
@@ -181,6 +181,7 @@ class EgressProxy:
         self._on_refusal = on_refusal
         self._contacted_hosts: set[str] = set()
         self._refused_hosts: set[str] = set()
+        self._tunnels: set[tuple[str, int, asyncio.StreamWriter]] = set()
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -203,6 +204,12 @@ class EgressProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._hosts.forget_answers(self._permissions)
+
+    def end_tunnels(self, host: str, port: int) -> None:
+        """End the connections to a place at once, with what has not left yet."""
+        for name, its_port, server_writer in [*self._tunnels]:
+            if (name, its_port) == (host, port):
+                server_writer.transport.abort()
 
     def _close_socket(self) -> None:
         near, self._socket = self._socket, None
@@ -270,16 +277,19 @@ class EgressProxy:
         if method == "CONNECT":
             host, port = _parse_authority(target, None)
             server_reader, server_writer = await self._connect_host(reader, host, port)
+            tunnel = (host.lower().removesuffix("."), port, server_writer)
+            self._tunnels.add(tunnel)
             try:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 opening = await _read_opening(reader)
-                if self._hosts.explain_refused_stream(host, port, opening):
+                if await self._hosts.explain_refused_stream(host, port, opening):
                     return
                 server_writer.write(opening)
                 await _copy_both_ways(
                     reader, writer, server_reader, server_writer, lambda: self._contacted_hosts.add(host.lower())
                 )
             finally:
+                self._tunnels.discard(tunnel)
                 server_writer.close()
             return
         parts = urlsplit(target)

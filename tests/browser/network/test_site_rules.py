@@ -86,11 +86,12 @@ async def test_what_carries_a_body_to_another_site_asks(how: dict[str, object]) 
             (f"{SHOP}/buy", ""),
             ("https://api.shop.example/buy", ""),
             ("https://pay.example/x", ""),
+            ("https://www.example/x", "the person said no"),
             ("https://stats.example/x", "the person said no"),
             ("https://stats.example/y", "the person said no"),
         ):
             assert await rules.explain_refusal(PageRequest(url=url, page=f"{SHOP}/", **how)) == why  # type: ignore[arg-type]
-    assert person.questions == ["send pay.example from shop.example", "send stats.example from shop.example"]
+    assert person.questions == [f"send {one}.example from shop.example" for one in ("pay", "www", "stats")]
     # A page of another site is another question.
     with rules.asking(person):
         assert await rules.explain_refusal(
@@ -139,10 +140,15 @@ async def test_a_person_opens_a_host_of_their_own_network_for_its_own_pages() ->
             ("http://localhost:3000.evil.example/", "http://localhost:3000/"),
         ):
             assert await rules.explain_refusal(PageRequest(url=url, page=page)), (page, url)
+        # What another page leads there is asked about, opened or not.
+        led = PageRequest(url="http://localhost:3000/delete", page=f"{SHOP}/", opens_page=True)
+    with rules.asking(person):
+        assert await rules.explain_refusal(led) == "the person said no"
+        assert await rules.explain_refusal(PageRequest(url=led.url, page=mine.url, opens_page=True)) == ""
         # Keys of the machine are opened by no answer.
         for url in ("http://169.254.169.254/", "http://metadata.google.internal/"):
             assert await rules.explain_refusal(PageRequest(url=url, opens_page=True))
-    assert person.questions == ["open localhost:3000"]
+    assert person.questions == ["open localhost:3000", "send localhost from shop.example"]
 
 
 async def test_a_page_cannot_ask_without_end() -> None:
@@ -211,7 +217,24 @@ async def test_other_sites_are_spoken_to_in_https_alone() -> None:
         ("ws.shop.example", plain, False),
         ("notshop.example", plain, True),
     ):
-        assert bool(rules.explain_refused_stream(host, 443, opening)) is refused, (host, opening[:10])
+        rules.announce_socket(f"wss://{host}/", f"{SHOP}/")
+        assert bool(await rules.explain_refused_stream(host, 443, opening)) is refused, (host, opening[:10])
+
+
+async def test_a_web_socket_is_opened_once_by_each_that_a_page_of_its_site_tells_of() -> None:
+    rules, _ = await opened(private=("localhost",))
+    plain = b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
+    with rules.asking(Person("open localhost:3000"), url := "http://localhost:3000/"):
+        assert await rules.explain_refusal(PageRequest(url=url, opens_page=True)) == ""
+    for address, page, taken in (
+        ("wss://shop.example/", f"{SHOP}/cart", True),
+        ("ws://localhost:3000/", url, True),
+        ("ws://localhost:3000/", "http://localhost:4000/", False),
+        ("ws://localhost:3000/", f"{SHOP}/", False),
+    ):
+        rules.announce_socket(address, page)
+        place = ("shop.example", 443) if "shop" in address else ("localhost", 3000)
+        assert [not await rules.explain_refused_stream(*place, plain) for _ in range(2)] == [taken, False], page
 
 
 def test_a_hello_is_read_at_every_length() -> None:
@@ -238,6 +261,7 @@ async def test_the_proxy_ends_what_is_no_https_before_the_server_hears_of_it() -
             assert await rules.explain_refusal(PageRequest(url=url, opens_page=True)) == ""
         for host, opening, reached in (("127.0.0.1", b"hello", False), ("localhost", b"hello", True)):
             heard.clear()
+            rules.announce_socket(f"ws://localhost:{port}/", url)
             proxy = EgressProxy(rules, None)
             relay = proxy.open()
             near, far = socket.socketpair()
@@ -254,3 +278,31 @@ async def test_the_proxy_ends_what_is_no_https_before_the_server_hears_of_it() -
             assert b"".join(heard) == (opening if reached else b"")
             relay.close()
             await proxy.close()
+
+
+async def test_a_socket_that_may_not_be_ends_what_is_connected_to_its_place() -> None:
+    """A web socket takes a connection of HTTP/2 that is there, so the proxy would not see it."""
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    rules, _ = await opened()
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    proxy = EgressProxy(rules, None, connect=lambda _address, _port: asyncio.open_connection("127.0.0.1", port))
+    near, far = socket.socketpair()
+    async with server:
+        with near:
+            proxy.take_connection(far)
+            reader, writer = await asyncio.open_connection(sock=near)
+            writer.write(b"CONNECT cdn.example:443 HTTP/1.1\r\n\r\n")
+            assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+            writer.write(make_hello("h2", "http/1.1"))
+            assert rules.announce_socket(f"{SHOP.replace('https', 'wss')}/", f"{SHOP}/") is None
+            refused = rules.announce_socket("wss://cdn.example/", f"{SHOP}/")
+            assert refused == ("cdn.example", 443)
+            proxy.end_tunnels(*refused)
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+        await proxy.close()
