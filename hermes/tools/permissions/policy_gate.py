@@ -343,7 +343,8 @@ def _is_known_site(named: str, patterns: Sequence[str]) -> bool:
 
     is_public = judge_url(f"http://{named}/").verdict is Verdict.ALLOW
     return any(
-        covers_subject(one, named) and (is_public or bool(re.sub(r":[\d*]+$", "", one).strip("*?."))) for one in patterns
+        covers_subject(one, named) and (is_public or bool(re.sub(r":[\d*]+$", "", one).strip("*?.")))
+        for one in patterns
     )
 
 
