@@ -27,7 +27,7 @@ _REASONS: Mapping[str, str] = {
     "ERR_ADDRESS_UNREACHABLE": "the address cannot be reached",
     "ERR_TOO_MANY_REDIRECTS": "it redirects without end",
     "ERR_BLOCKED_BY_CLIENT": "it is not allowed here",
-    "ERR_TUNNEL_CONNECTION_FAILED": "it is not allowed here, or cannot be reached",
+    "ERR_TUNNEL_CONNECTION_FAILED": "there is no host of that name, it does not answer, or it is not allowed",
     "ERR_PROXY_CONNECTION_FAILED": "the proxy cannot be reached",
     "ERR_UNSAFE_PORT": "browsers do not use that port",
     "ERR_INVALID_URL": "it is no address",

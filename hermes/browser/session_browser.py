@@ -15,7 +15,7 @@ from hermes.browser.open_browser import BrowserOptions, OpenBrowser
 from hermes.browser.page_report import PageReporter
 from hermes.browser.process.launch import BrowserFolders, BrowserStarter, LaunchedBrowser, launch_browser
 from hermes.browser.process.profile import BrowserProfileFolder
-from hermes.browser.process.programs import INSTALL_HINT, choose_program
+from hermes.browser.process.programs import INSTALL_HINT, PROGRAM_HINT, choose_program
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.config.tool_settings import BrowserProfile
@@ -146,7 +146,8 @@ class SessionBrowser:
         plan = self._plan
         program = choose_program(plan.program, plan.environ)
         if program is None and plan.program:
-            raise BrowserError(N_("There is no browser at {path}, which `browser.program` names.", path=plan.program))
+            problem = N_("There is no browser at {path}, which `browser.program` names.", path=plan.program)
+            raise BrowserError(problem, PROGRAM_HINT)
         if program is None:
             raise BrowserError(N_("There is no browser on this machine."), INSTALL_HINT)
         folders = await asyncio.to_thread(self._prepare_folders)

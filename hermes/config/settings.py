@@ -292,8 +292,8 @@ class SecuritySettings(Struct, frozen=True):
     """What may be reached (`security:`)."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Patterns of hosts (`*.example.com`) that need no question, from a sandbox and while untrusted content is in
-    the conversation."""
+    """Patterns of hosts (`*.example.com`) that need no question, from a sandbox, in the browser, and while untrusted
+    content is in the conversation."""
     allow_private_urls: tuple[str, ...] = ()
     """Hosts of your own network that may be fetched: names (`nas.local`, `*.lan`), addresses (`192.168.1.0/24`), each
     with a port if only that one is meant (`localhost:8080`). Where clouds hand out keys stays closed."""

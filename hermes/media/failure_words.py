@@ -26,7 +26,7 @@ def make_failure(code: str, detail: str) -> ToolError:
             command = make_install_line(said if said in EXTRAS else "all")
             return NoReaderError(N_("the extra `{extra}` is missing: {command}", extra=said, command=command))
         case "encrypted":
-            return ToolError(N_("it is encrypted"))
+            return ToolError(N_("it is encrypted; a copy that is saved without a password can be read"))
         case "too_large":
             return ToolError(N_("it unpacks to more than {size}", size=said))
         case "memory":
@@ -35,7 +35,7 @@ def make_failure(code: str, detail: str) -> ToolError:
             words = N_("it is {what}", what=said) if said else N_("it is of a kind that nothing here reads")
             return DamagedFileError(words)
         case "range":
-            return ToolError(N_("it has no such pages: {count}", count=said))
+            return ToolError(N_("it has no such pages, only {count}", count=said))
     return DamagedFileError(N_("it is damaged: {detail}", detail=said or code))
 
 

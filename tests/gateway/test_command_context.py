@@ -233,7 +233,10 @@ async def test_a_document_is_read_to_who_has_no_tool_that_opens_it(tmp_path: Pat
         plan, talk, locked, own = (str(one.messages[-1]["content"]) for one in here.server.requests)
     assert "No tool here can open it; this is its text:" in plan and "Plant the figs." in plan
     assert "[presentation; 9 slides; slide 1 shown; the rest is not here.]" in talk
-    assert "No tool here can open it, and it is encrypted: say so" in locked
+    assert (
+        "No tool here can open it, and it is encrypted; a copy that is saved without a password can be read: say so"
+        in locked
+    )
     assert "Plant the figs" not in own and "read_file reads it." in own
 
 

@@ -153,8 +153,30 @@ async def test_slides_chapters_and_sheets_go_by_units() -> None:
     assert rest.describe_place() == "4 slides; slides 2-3 shown; go on with pages=4"
     book = await read(book_file(["<p>First</p>", "<h1>Second</h1><p>words &nbsp;&mdash; here</p>"]), first=2)
     assert (book.title, book.text) == ("A Book", "--- chapter 2 ---\n# Second\n\nwords — here")
-    with pytest.raises(ToolError, match="no such pages: 4 slide"):
+    with pytest.raises(ToolError, match="no such pages, only 4 slides"):
         await read(slide_file(slides), first=7)
+
+
+async def test_the_names_of_sheets_are_told_where_not_all_are_shown() -> None:
+    table = '<table:table table:name="{}"><table:table-row><table:table-cell><text:p>x</text:p></table:table-cell>'
+    tables = "".join(table.format(name) + "</table:table-row></table:table>" for name in ("Costs", "Sales 2026"))
+    book = odf_file("spreadsheet", "spreadsheet", tables)
+    assert (await read(book, last=1)).notes == ("sheets: 1 Costs, 2 Sales 2026",)
+    assert (await read(book, first=2)).notes == ("sheets: 1 Costs, 2 Sales 2026",)
+    assert (await read(book)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "why"),
+    [
+        (word_file([Block("paragraph", [["x" * 4_000]])])[:-40], "a.docx", "its end is missing"),
+        (b"%PDF-1.7\n1 0 obj\n", "a.pdf", "a part of it is missing, or it is no PDF$"),
+    ],
+)
+async def test_a_file_without_its_end_says_so(data: bytes, name: str, why: str) -> None:
+    pytest.importorskip("pypdfium2")
+    with pytest.raises(ToolError, match=why):
+        await read(data, name)
 
 
 async def test_notes_comments_and_spaces_of_an_open_document() -> None:

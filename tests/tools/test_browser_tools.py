@@ -27,10 +27,12 @@ class DrivenBrowser:
 
     def __init__(self, driver: PageDriver) -> None:
         self.driver = driver
+        self.opened: list[str] = []
 
     @contextlib.asynccontextmanager
     async def use_pages(self, permissions: SitePermissions | None, opens: str = "") -> AsyncIterator[PageReporter]:
         assert permissions is not None
+        self.opened += [opens] if opens else []
         yield self.driver.reporter
 
     async def close(self) -> None:
@@ -122,6 +124,19 @@ async def test_pages_are_used_fenced_and_taint(driver: PageDriver, tmp_path: Pat
     picture = await session.call("browser_vision", question="Which colour?", annotate=True)
     assert base64.b64decode(picture.images[0].data).startswith(b"\xff\xd8")
     assert picture.images[0].provenance == picture.provenance
+    await session.close()
+
+
+async def test_an_address_without_a_scheme_is_announced_as_it_will_be_asked_for(
+    driver: PageDriver, tmp_path: Path
+) -> None:
+    browser = DrivenBrowser(driver)
+    session = make_session((tmp_path / "session").resolve(), browser, driver.site.removeprefix("http://"))
+    bare = driver.site.removeprefix("http://")
+    for name, arguments in (("browser_navigate", {}), ("browser_tabs", {"action": "open"})):
+        told = await session.call(name, url=f"{bare}/form", **arguments)
+        assert told.status is ToolStatus.OK, told.text
+    assert browser.opened == [f"{driver.site}/form"] * 2
     await session.close()
 
 

@@ -34,14 +34,18 @@ async def test_pages_lines_and_what_is_wrong_with_them(session: Session) -> None
     (session.cwd / "a.xlsx").write_bytes(sheet_file([[at, at] for at in range(700)]))
     text = await session.text("read_file", path="a.xlsx", limit=3)
     assert text.startswith("[a.xlsx: workbook; 1 sheet; sheet 1 shown; lines 1-3; go on with pages=1 and offset=4]\n")
-    for pages, why in (("x", "is a number or a range"), ("3-2", "is a number or a range"), ("10", "no such pages: 9")):
+    for pages, why in (
+        ("x", "is a number or a range"),
+        ("3-2", "is a number or a range"),
+        ("10", "no such pages, only 9"),
+    ):
         result = await session.call("read_file", path="a.pptx", pages=pages)
         assert result.status is ToolStatus.ERROR and why in result.text
 
 
 async def test_what_cannot_be_read_is_said_by_name(session: Session) -> None:
     (session.cwd / "a.xlsx").write_bytes(base64.b64decode("0M8R4KGxGuE=") + "EncryptedPackage".encode("utf-16-le"))
-    assert "a.xlsx cannot be read: it is encrypted." in await session.text("read_file", path="a.xlsx")
+    assert "a.xlsx cannot be read: it is encrypted; a copy" in await session.text("read_file", path="a.xlsx")
     (session.cwd / "page.html").write_text("<p>Words</p>")
     assert await session.text("read_file", path="page.html") == "1|<p>Words</p>"
     assert await session.text("read_file", path="page.html", pages="1") == "[page.html: page; lines 1-1 of 1]\nWords"

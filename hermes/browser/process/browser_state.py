@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from hermes.browser.process.profile import BrowserProfileFolder
-from hermes.browser.process.programs import INSTALL_HINT, choose_program
+from hermes.browser.process.programs import BOX_HINT, INSTALL_HINT, PROGRAM_HINT, choose_program
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.tool_settings import BrowserProfile
@@ -48,10 +48,12 @@ async def read_browser_state(environ: Mapping[str, str], home: HermesHome) -> Br
         problem, advice = N_("There is no browser on this machine."), INSTALL_HINT
         if settings.program:
             problem = N_("There is no browser at {path}, which `browser.program` names.", path=settings.program)
+            advice = PROGRAM_HINT
     else:
         support = await SandboxProbe(environ).find_support()
         if why := explain_missing_box(support, has_network=True, confines_itself=True):
             problem = N_("The browser does not start, since it could not be confined: {reason}.", reason=why)
+            advice = BOX_HINT
     profile = open_profile(home)
     return BrowserState(
         program=program.path if program is not None else "",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from hermes.browser.cdp import CdpConnection
-from hermes.browser.process.programs import BrowserProgram
+from hermes.browser.process.programs import BOX_HINT, BrowserProgram
 from hermes.browser.transport import PipeTransport
 from hermes.core.errors import BrowserError, BrowserGoneError, ToolError
 from hermes.execution.local import ProcessTree
@@ -145,7 +145,8 @@ async def launch_browser(
     support = await starter.probe.find_support()
     why = explain_missing_box(support, has_network=True, confines_itself=True)
     if why:
-        raise BrowserError(N_("The browser does not start, since it could not be confined: {reason}.", reason=why))
+        problem = N_("The browser does not start, since it could not be confined: {reason}.", reason=why)
+        raise BrowserError(problem, BOX_HINT)
     box = build_box(program, folders)
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         pipes = [os.pipe(), os.pipe()]

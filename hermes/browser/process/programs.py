@@ -31,8 +31,10 @@ _NAMES = (
     ("microsoft-edge", False),
 )
 _SNAP = "/snap/"
-INSTALL_HINT = N_("on Debian and Ubuntu: apt install chromium-headless-shell, or chromium")
+INSTALL_HINT = N_("On Debian and Ubuntu: `apt install chromium-headless-shell`, or chromium.")
 """How a browser comes to a machine."""
+PROGRAM_HINT = N_("Correct `browser.program`, or leave it empty: then a browser of this machine is looked for.")
+BOX_HINT = N_("Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`).")
 
 
 class BrowserProgram(Struct, frozen=True):

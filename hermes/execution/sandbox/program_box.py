@@ -108,7 +108,7 @@ def explain_missing_box(support: SandboxSupport, *, has_network: bool = False, c
         ),
         (
             has_network and not (is_bubblewrap and support.hosts),
-            N_("it wants hosts, and only bubblewrap can let single hosts through"),
+            N_("it needs the network, and only bubblewrap can let single hosts through"),
         ),
         (confines_itself and not is_bubblewrap, N_("it confines its own parts, and only bubblewrap lets it do so")),
     )

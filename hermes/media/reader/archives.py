@@ -26,6 +26,8 @@ class Archive:
     def __init__(self, file: IO[bytes]) -> None:
         try:
             self._zip = zipfile.ZipFile(file)
+        except zipfile.BadZipFile:
+            raise UnreadableError(DAMAGED, "its end is missing, or it is of another kind") from None
         except (*_BROKEN, NotImplementedError, IndexError) as error:
             raise UnreadableError(DAMAGED, str(error) or type(error).__name__) from None
         self.entries = self._zip.infolist()

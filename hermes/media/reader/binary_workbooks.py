@@ -48,6 +48,7 @@ def open_binary_workbook(file: IO[bytes]) -> Document:
         unit="sheet",
         count=max(len(names), 1),
         describe_unit=lambda number: names[number - 1][:100],
+        unit_names=names,
     )
 
 

@@ -1,6 +1,6 @@
 """A document as it is read: its units (pages, slides, sheets, chapters), and the window of its lines that is wanted."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -8,6 +8,10 @@ from hermes.media.reader.failures import DAMAGED, RANGE, UnreadableError
 
 MAX_LINE = 4_000
 """Characters of a line; a longer one is cut into several."""
+
+_NAMES = 30
+"""Units whose names are told."""
+_NAME = 60
 
 
 @dataclass
@@ -22,6 +26,8 @@ class Document:
     title: str = ""
     describe_unit: Callable[[int], str] = lambda _: ""
     """Returns what a unit is called, beside its number."""
+    unit_names: Sequence[str] = ()
+    """The names of all units, where units have names of their own: told where not all of them are shown."""
     read_unit_from: Callable[[int, int], Iterable[str]] | None = None
     """Does the same where so many lines at its beginning are not shown: any text may stand for them."""
     notes: list[str] = field(default_factory=list)
@@ -46,7 +52,7 @@ def show_window(document: Document, window: Window) -> dict[str, object]:
     """
     last = min(window.last or document.count, document.count)
     if not 0 < window.first <= last:
-        raise UnreadableError(RANGE, f"{document.count} {document.unit or 'page'}")
+        raise UnreadableError(RANGE, f"{document.count} {document.unit or 'page'}{'' if document.count == 1 else 's'}")
     shown = _Collector(window)
     cut, whole, count = _collect_units(document, range(window.first, last + 1), shown)
     further = last + 1 if last < document.count else 0
@@ -69,7 +75,7 @@ def show_window(document: Document, window: Window) -> dict[str, object]:
         "total": 0 if cut else shown.number,
         "next_offset": next_offset,
         "text": "\n".join(shown.lines),
-        "notes": document.notes[:20],
+        "notes": [*document.notes[:20], *_list_names(document, window.first, last)],
     }
 
 
@@ -94,6 +100,14 @@ def _collect_units(document: Document, units: range, shown: "_Collector") -> tup
             shown.take_lines([f"[the rest of this is damaged: {error.detail}]"])
         whole, count = number, len(shown.lines)
     return 0, whole, count
+
+
+def _list_names(document: Document, first: int, last: int) -> list[str]:
+    """Return a note with the names of all units, where some of those that have names are not shown."""
+    if not document.unit_names or (first == 1 and last == document.count):
+        return []
+    named = [f"{number} {name[:_NAME]}" for number, name in enumerate(document.unit_names[:_NAMES], 1)]
+    return [f"{document.unit}s: {', '.join(named)}{' ...' if document.count > _NAMES else ''}"]
 
 
 def _list_heads(document: Document, number: int) -> list[str]:

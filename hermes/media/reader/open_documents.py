@@ -169,6 +169,7 @@ def open_open_document(archive: Archive, media_type: str) -> Document | None:
         count=len(names),
         title=find_text(read_whole(archive.read_part("meta.xml")), "title"),
         describe_unit=lambda number: names[number - 1] if unit == "sheet" else "",
+        unit_names=names if unit == "sheet" else (),
     )
 
 

@@ -17,6 +17,7 @@ _MAX_PAGES = 100_000
 _MAX_CHARACTERS = 400_000
 """Characters of one page that are taken."""
 _PASSWORD_ERROR = 4
+_FORMAT_ERROR = 3
 _MAX_PIXELS = 16_000_000
 _SOFT_HYPHEN = "\ufffe"
 """What pdfium gives for a hyphen at which a word was broken."""
@@ -46,6 +47,8 @@ def _load(file: IO[bytes]) -> "pypdfium2.PdfDocument":
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", 0) == _PASSWORD_ERROR:
             raise UnreadableError(ENCRYPTED) from None
+        if getattr(error, "err_code", 0) == _FORMAT_ERROR:
+            raise UnreadableError(DAMAGED, "a part of it is missing, or it is no PDF") from None
         raise UnreadableError(DAMAGED, str(error)) from None
 
 

@@ -210,4 +210,5 @@ def open_workbook(archive: Archive) -> Document:
         count=len(book.sheets),
         title=read_title(archive),
         describe_unit=book.describe_sheet,
+        unit_names=[sheet.name for sheet in book.sheets],
     )

@@ -149,7 +149,7 @@ class PolicyGate:
             subject, verdict = quote_argv((gate.SEND, named, sender)), Verdict.ASK
         else:
             reason = N_("the browser opens {host}; what its pages load is not asked about", host=named)
-            is_known = any(covers_subject(one.lower(), named) for one in self.policy.hosts)
+            is_known = _is_known_site(named, [one.lower() for one in self.policy.hosts])
             subject, verdict = quote_argv((gate.VISIT, named)), Verdict.ALLOW if is_known else Verdict.ASK
         return self._decide_finding(CommandFinding(verdict, gate.SITE, reason, subject), context)
 
@@ -335,6 +335,17 @@ class PolicyGate:
 
             asks = [one for one in asks if one.rule not in HELD_RULES]
         return [one for one in asks if (one.rule in _PLACE_RULES or not is_off) and not self.session_grants.yolo]
+
+
+def _is_known_site(named: str, patterns: Sequence[str]) -> bool:
+    """Return whether the settings let the browser open a host; an inner one needs more of its name than wildcards."""
+    from hermes.safety.urls import judge_url
+
+    is_public = judge_url(f"http://{named}/").verdict is Verdict.ALLOW
+    return any(
+        covers_subject(one, named) and (is_public or bool(re.sub(r":[\d*]+$", "", one).strip("*?.")))
+        for one in patterns
+    )
 
 
 def _build_grants(

@@ -143,3 +143,22 @@ def test_a_folder_that_a_link_leads_to_is_read_like_the_folder(session: Session,
     assert (asked.verdict, asked.rule) == (Verdict.ASK, "reads-secret")
     (session.cwd / "in").unlink()
     assert decided(session.context, command).rule != "reads-secret"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "port", "verdict"),
+    [
+        ("*", "shop.example.com", 443, Verdict.ALLOW),
+        ("*", "localhost", 3000, Verdict.ASK),
+        ("*:*", "192.168.1.1", 8080, Verdict.ASK),
+        ("*.*", "192.168.1.1", 80, Verdict.ASK),
+        ("localhost:3000", "localhost", 3000, Verdict.ALLOW),
+        ("*.lan", "nas.lan", 80, Verdict.ALLOW),
+        ("localhost", "localhost", 3000, Verdict.ASK),
+    ],
+)
+def test_wildcards_alone_open_no_inner_host_to_the_browser(
+    session: Session, pattern: str, host: str, port: int, verdict: Verdict
+) -> None:
+    gate = PolicyGate(ApprovalPolicy(hosts=(pattern,)))
+    assert gate.decide_site(host, port, session.context).verdict is verdict

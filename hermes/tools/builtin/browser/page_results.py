@@ -61,14 +61,19 @@ def refuse(tab: Tab, error: BrowserError) -> ToolOutput:
 def find_provenance(addresses: Iterable[str]) -> Provenance | None:
     """Return the hosts of documents as the source of a text; None where nothing is open yet."""
     hosts: dict[str, None] = {}
+    has_failed = False
     for address in addresses:
         try:
             parts = urlsplit(address)
             host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError:
             host, port = address[:100], 0
-        if host:
+        if address.startswith("chrome-error:"):  # the browser's own page; its host says nothing to anybody
+            has_failed = True
+        elif host:
             hosts[format_host(host, port)] = None
         elif parts.scheme not in ("about", ""):
             hosts[f"{parts.scheme}:"] = None
+    if has_failed and not hosts:
+        hosts["error page"] = None
     return provenance_from_sources(f"{Source.WEB}:{host}" for host in hosts)

@@ -25,7 +25,6 @@ async def browser_navigate(ctx: ToolContext, url: Annotated[str, "Its address."]
     browser_click(ref), browser_type(ref, text, submit), browser_select(ref, values), browser_press(key),
     browser_scroll(direction), browser_wait(text), browser_back(); each tells what has changed. Also browser_snapshot,
     hover, drag, upload, tabs, dialog, console, get_images, vision. To only read a page use web_extract."""
-
     address = navigation.normalize_address(url)
 
     async def go(tab: Tab) -> None:
