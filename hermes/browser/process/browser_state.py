@@ -15,8 +15,6 @@ from hermes.core.errors import BrowserError
 from hermes.execution.sandbox.probe import SandboxProbe
 from hermes.execution.sandbox.program_box import explain_missing_box
 from hermes.i18n.messages import N_
-from hermes.safety.shell.findings import Verdict
-from hermes.safety.urls import judge_url
 
 _DISPLAYS = ("WAYLAND_DISPLAY", "DISPLAY")
 _WINDOW_FLAGS = ("--no-first-run", "--no-default-browser-check", "--password-store=basic")
@@ -84,8 +82,8 @@ async def sign_in_by_window(environ: Mapping[str, str], home: HermesHome, url: s
             N_("Signing in needs a browser with a window, and there is none on this machine."),
             N_("On Debian and Ubuntu: apt install chromium."),
         )
-    if url and judge_url(url).verdict is not Verdict.ALLOW:
-        raise BrowserError(N_("{url} cannot be opened: {reason}.", url=url, reason=judge_url(url).reason))
+    if url and not url.startswith(("http://", "https://")):
+        url = f"https://{url}"
     with open_profile(home).hold() as folder:
         await _run_window((program.path, *_WINDOW_FLAGS, f"--user-data-dir={folder}", *([url] if url else [])), environ)
     return await read_browser_state(environ, home)

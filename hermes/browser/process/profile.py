@@ -29,7 +29,8 @@ class BrowserProfileFolder:
 
         Raises BrowserError where another browser has it, and OSError.
         """
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
         with open_lock_file(self._lock) as handle:
             if not try_lock(handle):
                 raise BrowserError(
