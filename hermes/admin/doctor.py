@@ -210,7 +210,8 @@ def _check_speech(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCh
             ADVICE,
         ]
     # Whoever has named an engine wants it; without one nothing is wrong.
-    is_wanted = (settings.stt.provider and hears.hint) or (settings.tts.provider and speaks.hint)
+    stt, tts = settings.stt, settings.tts
+    is_wanted = ((stt.provider or stt.command) and hears.hint) or ((tts.provider or tts.command) and speaks.hint)
     return [DoctorCheck(name="voice", state=WARNING if is_wanted else OK, said=join_localizable(" ", said))]
 
 

@@ -26,7 +26,7 @@ from hermes.speech.engines import (
     choose_transcription,
     split_command,
 )
-from hermes.speech.errors import SpeechError
+from hermes.speech.errors import NoEngineError, SpeechError
 from hermes.speech.ogg_opus import VoiceFacts, read_voice_facts
 from hermes.speech.programs import Confinement, SoundProgram, SoundPrograms
 from hermes.speech.requests import SpeechServer, Transcript, request_speech, request_transcript
@@ -98,12 +98,12 @@ class SpeechService:
 
     def find_transcriber(self) -> ChosenEngine:
         """Return who hears. Raises NoEngineError."""
-        return choose_transcription(self._settings.stt, self._keys)
+        return self._check_program(choose_transcription(self._settings.stt, self._keys))
 
     def find_speaker(self) -> ChosenEngine:
         """Return who speaks. Raises NoEngineError."""
         has_espeak = bool(self._programs.find_program(ESPEAK))
-        return choose_speech(self._settings.tts, self._keys, has_espeak=has_espeak)
+        return self._check_program(choose_speech(self._settings.tts, self._keys, has_espeak=has_espeak))
 
     @property
     def can_convert(self) -> bool:
@@ -311,14 +311,23 @@ class SpeechService:
         return self._transport
 
     def _fill_command(self, words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the person's command with its program's path and its places filled in. Raises SpeechError."""
+        """Return the person's command with its program's path and its places filled in. Raises NoEngineError."""
         first, *rest = split_command(words)
-        program = os.path.expanduser(first) if "/" in first else self._programs.find_program(first)
-        if not program or not os.path.isabs(program):
-            raise SpeechError(
-                N_("The program {name} is not found.", name=first), N_("Give its whole path, or install it.")
+        return (self._find_own_program(first), *(_fill_places(word, values) for word in rest))
+
+    def _check_program(self, engine: ChosenEngine) -> ChosenEngine:
+        """Return the engine, where the program of a command is there. Raises NoEngineError."""
+        if engine.name == COMMAND:
+            self._find_own_program(split_command(engine.words)[0])
+        return engine
+
+    def _find_own_program(self, name: str) -> str:
+        path = os.path.expanduser(name) if "/" in name else self._programs.find_program(name)
+        if not os.path.isabs(path) or not os.access(path, os.X_OK):
+            raise NoEngineError(
+                N_("The program {name} is not found.", name=name), N_("Give its whole path, or install it.")
             )
-        return (program, *(_fill_places(word, values) for word in rest))
+        return path
 
     def _own_environment(self) -> dict[str, str]:
         return remove_secret_variables(self._environ)

@@ -90,7 +90,9 @@ class ToolRequirements(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return which variable or program is missing, for a person; empty where none is."""
         for names in self.variables:
             if not any(environ.get(name, "").strip() for name in names.split("|")):
-                return N_("it needs the variable {names}", names=names.replace("|", " / "))
+                if "|" in names:
+                    return N_("it needs one of the variables {names}", names=names.replace("|", ", "))
+                return N_("it needs the variable {names}", names=names)
         if self.programs:
             from shutil import which
 

@@ -52,6 +52,7 @@ delegation: delegate_task
 code_execution: execute_code
 tts: text_to_speech
 """
+_BROUGHT_ALONG: Mapping[str, tuple[str, ...]] = {"browser": ("web_search",)}
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
@@ -136,8 +137,12 @@ def select_tool_names(
 ) -> list[str]:
     """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown
     name.
+
+    What a set brings along of another is not taken away with it.
     """
-    without = {tool for name in disabled for tool in resolve_toolset(name, sets)}
+    without = {
+        tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _BROUGHT_ALONG.get(name, ())
+    }
     return _remove_duplicates(tool for name in enabled for tool in resolve_toolset(name, sets) if tool not in without)
 
 

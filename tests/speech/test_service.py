@@ -109,6 +109,9 @@ async def test_the_persons_own_programs(tmp_path: Path) -> None:
     async with open_service(tmp_path, stt={"command": ["false"]}, tts={"command": "no-such-program"}) as service:
         with pytest.raises(SpeechError, match="false failed"):
             await service.transcribe_file(note)
+        assert service.find_transcriber().title == "false"
+        with pytest.raises(NoEngineError, match="no-such-program is not found"):
+            service.find_speaker()
         with pytest.raises(SpeechError, match="no-such-program is not found"):
             await service.speak_text("Hello.", tmp_path / "out")
     async with open_service(tmp_path, stt={"command": "sh -c 'sleep 77' {file}", "timeout": 0.2}) as service:

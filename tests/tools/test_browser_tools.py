@@ -12,7 +12,7 @@ from hermes.core.messages import Source, ToolStatus
 from hermes.execution.base import SitePermissions
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import BrowserAccess, WebAccess
-from hermes.tools.toolsets import resolve_toolset
+from hermes.tools.toolsets import resolve_toolset, select_tool_names
 from tests.browser.page_driver import PageDriver, drive_pages
 from tests.requirements import require
 from tests.tools.tool_session import Person, Session, make_context
@@ -66,6 +66,12 @@ def test_the_set_holds_all_of_them_and_none_is_sent_before_it_is_looked_for() ->
     array = b"".join(schema.parameters + schema.description.encode() for schema in toolbox.list_schemas())
     assert array.count(b"browser_") == 1
     assert "browser_navigate" not in resolve_toolset("safe")
+
+
+def test_taking_it_away_leaves_the_search() -> None:
+    names = select_tool_names(("browser", "web"), ("browser",))
+    assert names == ["web_search", "web_extract"]
+    assert "web_search" not in select_tool_names(("browser", "web"), ("browser", "search"))
 
 
 @pytest.mark.parametrize(

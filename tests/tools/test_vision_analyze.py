@@ -1,6 +1,7 @@
 """`vision_analyze`: the pictures that it takes, who looks at them, and what a model without eyes is told."""
 
 import base64
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import SideAnswer, WebAccess
+from tests.media.hostile_files import SMALL_HEIC, SMALL_JPEG
 from tests.tools.sample_pictures import make_png
 from tests.tools.tool_session import Session, make_context
 from tests.web.web_sites import page, site
@@ -71,6 +73,20 @@ async def test_a_file_and_a_data_url_are_looked_at(seeing: Session, eyes: Eyes) 
         assert await look(seeing, source) == "a red square"
     assert [text for text, _ in eyes.asked] == ["what is it?"] * 3
     assert all(images[0].data == PHOTO.data for _, images in eyes.asked)
+
+
+@pytest.mark.needs("bubblewrap")
+async def test_a_picture_goes_out_as_a_session_takes_one_in(seeing: Session, eyes: Eyes) -> None:
+    pytest.importorskip("PIL")
+    pytest.importorskip("pi_heif")
+    place = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x0f\0\x02\0\0\0\x06\0\0\0\x1aPhone\0"
+    photo = base64.b64decode(SMALL_JPEG)
+    (seeing.cwd / "a.jpg").write_bytes(photo[:2] + b"\xff\xe1" + struct.pack(">H", len(place) + 2) + place + photo[2:])
+    (seeing.cwd / "a.heic").write_bytes(base64.b64decode(SMALL_HEIC))
+    assert await look(seeing, "a.jpg") == await look(seeing, "a.heic") == "a red square"
+    (jpeg,), (heic,) = (images for _, images in eyes.asked)
+    assert b"Phone" not in base64.b64decode(jpeg.data)
+    assert (jpeg.media_type, heic.media_type) == ("image/jpeg", "image/jpeg")
 
 
 @pytest.mark.parametrize(

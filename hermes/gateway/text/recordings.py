@@ -134,7 +134,7 @@ async def _keep(path: Path, heard: "HeardWords") -> None:
 def explain_unheard(missing: HermesError, *, can_administer: bool) -> str:
     """Return what the person is told, once a chat, where nothing can hear."""
     if can_administer:
-        return tr("(I cannot hear recordings here: {why} Until then, please write.)", why=localize(str(missing)))
+        return tr("(I cannot hear recordings here. {why} Until then, please write.)", why=localize(str(missing)))
     return tr("(I cannot hear recordings here. Please write what you said.)")
 
 

@@ -44,7 +44,7 @@ async def vision_analyze(
     image_url: Annotated[str, "A path, an https or data URL, or a name such as picture:3f2a."],
     question: Annotated[str, "What to find out about it."],
 ) -> ToolOutput:
-    """Look at a picture (PNG, JPEG, GIF or WebP) and answer a question about it."""
+    """Look at a picture and answer a question about it."""
     if not question.strip():
         raise ToolError("Ask something about the picture.")
     picture = await load_picture(image_url, ctx)

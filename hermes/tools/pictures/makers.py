@@ -103,7 +103,9 @@ def choose_maker(name: str, environ: Mapping[str, str]) -> PictureMaker:
         return found
     if name not in MAKERS:
         near = suggest_name(name, MAKERS)
-        raise ToolError(f"No service called {name!r} makes pictures (image_gen.provider). {near}".strip())
+        raise ToolError(
+            f"No service called {name!r} makes pictures (image_gen.provider): {', '.join(MAKERS)} do. {near}".strip()
+        )
     if not MAKERS[name].find_key(environ):
         raise ToolError(f"{MAKERS[name].title} needs a key: put it into {MAKERS[name].key_variables[0]}.")
     return MAKERS[name]

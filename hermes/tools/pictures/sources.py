@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import os
 from collections.abc import Mapping
 
 from msgspec import structs
@@ -10,6 +11,8 @@ from msgspec import structs
 from hermes.core.errors import ToolError
 from hermes.core.frame import Rewrite
 from hermes.core.messages import PICTURE_PREFIX, ImagePart, Provenance, Source
+from hermes.execution.sandbox.tmpdir import create_memory_file
+from hermes.media.reader.picture_bytes import sniff_picture
 from hermes.tools.files import open_regular
 from hermes.tools.session import NO_WEB, ToolContext
 
@@ -33,7 +36,9 @@ def find_local_path(source: str) -> str:
 
 
 async def load_picture(source: str, ctx: ToolContext) -> ImagePart:
-    """Return a picture with where it comes from, as large as large vendors take it. Raises ToolError."""
+    """Return a picture with where it comes from, as a session takes one in: of a size and a kind that large vendors
+    take, upright, without metadata. Raises ToolError.
+    """
     source = source.strip()
     if not source:
         raise ToolError("No picture is named.")
@@ -57,16 +62,28 @@ def find_media_type(data: bytes) -> str:
 
 
 def _build_image(data: bytes, origin: Provenance | None) -> ImagePart:
-    kind = find_media_type(data)
+    kind = sniff_picture(data[:64])
     if not kind:
-        raise ToolError("That is not a PNG, JPEG, GIF or WebP picture.")
-    return ImagePart(media_type=kind, data=base64.b64encode(data).decode(), provenance=origin)
+        raise ToolError("That is not a PNG, JPEG, GIF or WebP picture, nor one of AVIF, HEIC, TIFF or BMP.")
+    return ImagePart(media_type=f"image/{kind.lower()}", data=base64.b64encode(data).decode(), provenance=origin)
 
 
 async def _fit_picture(image: ImagePart) -> ImagePart:
-    """Return a picture within the limits of large vendors. This is the only place that has pictures decoded."""
+    """Return a picture as a session takes it in. This is the only place that has pictures decoded."""
     from hermes.llm.pictures import fit_picture
+    from hermes.media.pictures import can_stay, take_picture
 
+    data = base64.b64decode(image.data)
+    file = create_memory_file("picture", data)
+    try:
+        found = await take_picture(file)
+    except ToolError as error:
+        if not can_stay(data[:64], len(data), error):
+            raise ToolError(f"The picture cannot be shown: {error.message}.") from None
+    else:
+        return structs.replace(image, media_type=found.media_type, data=base64.b64encode(found.data).decode())
+    finally:
+        os.close(file)
     fitted = await asyncio.to_thread(fit_picture, image, Rewrite.SMALL_IMAGES)
     if fitted is None:
         raise ToolError("The picture is too large, and cannot be made smaller here.")
