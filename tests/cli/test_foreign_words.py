@@ -8,6 +8,7 @@ from hermes.cli.command_tree import describe_ours, list_commands
 from hermes.cli.foreign_words import ANSWERS, SAME_HERE
 from hermes.plugins import suggest_name
 from hermes.testing.home import TempHome
+from tests.case_tables import each_case
 from tests.command_line import run_command_line
 from tests.forked_hermes import run_hermes
 
@@ -22,7 +23,7 @@ def find_ours(word: str) -> list[str]:
     return [ours for ours, theirs in SAME_HERE.items() if word.replace(" ", "/") in theirs.split(",")]
 
 
-@pytest.mark.parametrize("ours", SAME_HERE)
+@each_case("ours", SAME_HERE)
 def test_what_is_named_is_there(ours: str) -> None:
     assert describe_ours(ours), ours
 
@@ -34,7 +35,7 @@ def test_no_word_of_ours_is_explained_and_none_twice() -> None:
     assert {word for word, count in Counter(WORDS).items() if count > 1} == {"-s"}  # two agents, two meanings
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@each_case("option", OPTIONS)
 def test_an_option_is_one_line_that_names_ours(option: str) -> None:
     with TempHome({}) as home:
         done = run_command_line(home, "-z", "hi", option)
@@ -54,7 +55,7 @@ def test_a_value_of_an_option_is_one_line_that_names_ours(words: str) -> None:
     assert all(f"Here that is `{ours}`" in said for ours in find_ours(words))
 
 
-@pytest.mark.parametrize("word", COMMANDS)
+@each_case("word", COMMANDS)
 def test_a_command_is_one_line_that_names_ours(word: str) -> None:
     with TempHome({}) as home:
         done = run_command_line(home, word, "--json", "something")
@@ -64,7 +65,7 @@ def test_a_command_is_one_line_that_names_ours(word: str) -> None:
     assert "Did you mean" not in said and said.endswith("`hermes --help` lists the commands.")
 
 
-@pytest.mark.parametrize("words", BELOW)
+@each_case("words", BELOW)
 def test_a_word_below_a_command_is_one_line_that_names_ours(words: str) -> None:
     with TempHome({}) as home:
         needed = ["x", "x"] if "--scope" in words or " -s" in words else []

@@ -6,6 +6,7 @@ from hermes.cli.render.markdown import MarkdownRenderer
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.markup.blocks import BlockKind, BlockSplitter
 from hermes.markup.cells import measure_width, truncate_text
+from tests.case_tables import each_case
 from tests.cpu_cost import measure_growth
 
 PLAIN = Theme({}, ColorDepth.PLAIN)
@@ -17,7 +18,7 @@ def shown(text: str, width: int = 60, theme: Theme = PLAIN) -> list[str]:
     return [*markdown.feed(text), *markdown.close()]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "lines"),
     [
         ("", []),
@@ -62,7 +63,7 @@ def test_a_construct_is_shown_as_these_lines(text: str, lines: list[str]) -> Non
     assert shown(text) == lines
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "lines"),
     [
         ("- > a\n  > b\n- c", ["• │ a", "  │ b", "• c"]),

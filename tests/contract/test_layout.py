@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from tests.case_tables import each_case
 
 TESTS = Path(__file__).parent.parent
 PACKAGE = TESTS.parent / "hermes"
@@ -35,7 +35,7 @@ def _room_names(folder: Path) -> set[str]:
     return {folder.name, *(path.stem for path in found)}
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
+@each_case("file", FILES)
 def test_a_test_stands_in_the_room_of_its_subject(file: Path) -> None:
     room = PACKAGE / file.parent
     assert room.is_dir(), f"hermes/ has no folder {file.parent}"

@@ -76,6 +76,7 @@ from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.case_tables import each_case
 from tests.corpus.kinds import ENUMS, KINDS, OPTIONS, PACKED, UNIONS
 from tests.corpus.values import structs_and_enums, union_members, values_of
 from tests.forked_hermes import run_hermes
@@ -112,7 +113,7 @@ def encoded(kind: str, value: object) -> Line:
     return {"kind": kind, "bytes": msgspec.json.encode(value).decode()}
 
 
-@pytest.mark.parametrize("kind", sorted({line["kind"] for line in corpus() if line["kind"] not in ENUMS}))
+@each_case("kind", sorted({line["kind"] for line in corpus() if line["kind"] not in ENUMS}))
 def test_a_stored_value_comes_back_as_the_same_bytes(kind: str) -> None:
     assert kind in types(), f"nothing reads {kind!r} any more"
     for line in corpus():
@@ -120,7 +121,7 @@ def test_a_stored_value_comes_back_as_the_same_bytes(kind: str) -> None:
             assert encoded(kind, decoded(line)) == line
 
 
-@pytest.mark.parametrize("kind", sorted(ENUMS))
+@each_case("kind", sorted(ENUMS))
 def test_an_enumeration_still_has_the_values_that_were_stored(kind: str) -> None:
     (line,) = (line for line in corpus() if line["kind"] == kind)
     stored = msgspec.json.decode(line["bytes"], type=list[ENUMS[kind]])
@@ -181,7 +182,7 @@ def wanting(kind: str, of: object) -> str:
     return "add to tests/corpus/kinds.jsonl:\n" + "\n".join(json.dumps(line, ensure_ascii=False) for line in fresh)
 
 
-@pytest.mark.parametrize("kind", sorted(types()))
+@each_case("kind", sorted(types()))
 def test_every_kind_field_and_choice_has_a_line(kind: str) -> None:
     family, _, tag = kind.partition(".")
     of = union_members(UNIONS[family])[tag] if family in UNIONS else types()[kind]

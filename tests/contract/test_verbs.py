@@ -12,6 +12,7 @@ from hermes.cli.main import format_help_text
 from hermes.cli.parser import CommandParser
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
+from tests.case_tables import each_case
 from tests.command_line import run_command_line
 from tests.forked_hermes import run_hermes
 
@@ -55,7 +56,7 @@ def test_an_unknown_option_is_the_usage_and_one_clear_line(verb: str) -> None:
     assert said.startswith("hermes: ") and f"hermes {verb} --help" in said
 
 
-@pytest.mark.parametrize("place", PLACES, ids=named)
+@each_case("place", PLACES)
 def test_every_verb_has_an_example_and_its_options_are_explained(place: CommandSpec) -> None:
     parser = parser_for_verb(place.path[0])
     parser = parser.list_subparsers()[place.path[1]] if len(place.path) > 1 else parser
@@ -70,7 +71,7 @@ def list_flags(parser: CommandParser) -> list[tuple[str, argparse.Action]]:
     return [(option, one) for one in flags for option in one.option_strings if option.startswith("--")]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=named)
+@each_case("place", PLACES)
 def test_no_option_means_its_opposite(place: CommandSpec) -> None:
     parser = parser_for_verb(place.path[0])
     parser = parser.list_subparsers()[place.path[1]] if len(place.path) > 1 else parser

@@ -20,6 +20,7 @@ from hermes.llm.classify import (
 from hermes.llm.failure_rules import ADVICE, FAILURE_RULES
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import WireError
+from tests.case_tables import each_case
 from tests.cpu_cost import count_cpu_units, measure_growth
 
 ENDPOINT = resolve_endpoint(ModelChoice("m", "custom", base_url="http://h.example"), {})
@@ -58,7 +59,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "kind", "retryable"), CASES)
+@each_case(("status", "body", "kind", "retryable"), CASES)
 def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable: bool) -> None:
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     failure = failure_from_response(status, {}, raw, ENDPOINT, 0.0)

@@ -7,8 +7,9 @@ import random
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 from tests.media.made_files import (
     WORD,
@@ -38,11 +39,19 @@ MINIMAL_PDF = (
 
 @dataclass(frozen=True)
 class HostileFile:
-    """A file with the name that it comes under. `is_read`: it does no harm, so its text or its list may be shown."""
+    """A file with the name that it comes under. `is_read`: it does no harm, so its text or its list may be shown.
+
+    Bombs take seconds to pack, so their `content` is what makes them once they are wanted.
+    """
 
     name: str
-    data: bytes
+    content: bytes | Callable[[], bytes]
     is_read: bool = False
+
+    @cached_property
+    def data(self) -> bytes:
+        """What lies in the file."""
+        return self.content if isinstance(self.content, bytes) else self.content()
 
 
 def list_hostile_files() -> list[HostileFile]:
@@ -137,11 +146,14 @@ def _list_archives() -> list[HostileFile]:
     return [
         HostileFile(
             "bomb.docx",
-            _pack_stream({"word/document.xml": _repeat(document, blank, 600, b"</w:body></w:document>")}, types),
+            partial(
+                _pack_stream, {"word/document.xml": _repeat(document, blank, 600, b"</w:body></w:document>")}, types
+            ),
         ),
         HostileFile(
             "words.docx",
-            _pack_stream(
+            partial(
+                _pack_stream,
                 {
                     "word/document.xml": _repeat(
                         document, b"<w:p><w:r><w:t>words words</w:t></w:r></w:p>" * 2_000, 3_000, b""
@@ -153,13 +165,16 @@ def _list_archives() -> list[HostileFile]:
         ),
         HostileFile(
             "one_word.docx",
-            _pack_stream(
-                {"word/document.xml": _repeat(document + b"<w:p><w:r><w:t>", b"w" * (1 << 20), 200, b"")}, types
+            partial(
+                _pack_stream,
+                {"word/document.xml": _repeat(document + b"<w:p><w:r><w:t>", b"w" * (1 << 20), 200, b"")},
+                types,
             ),
         ),
         HostileFile(
             "notes.docx",
-            _pack_stream(
+            partial(
+                _pack_stream,
                 {
                     "word/document.xml": _repeat(document, b"", 0, b"</w:body></w:document>"),
                     "word/_rels/document.xml.rels": _repeat(
@@ -174,14 +189,16 @@ def _list_archives() -> list[HostileFile]:
         ),
         HostileFile(
             "bomb.odt",
-            _pack_stream(
+            partial(
+                _pack_stream,
                 {"content.xml": _repeat(b"<a>", blank, 600, b"</a>")},
                 {"mimetype": "application/vnd.oasis.opendocument.text"},
             ),
         ),
         HostileFile(
             "bomb.epub",
-            _pack_stream(
+            partial(
+                _pack_stream,
                 {"OPS/c.xhtml": _repeat(b"<html>", blank, 400, b"</html>")},
                 {
                     "mimetype": "application/epub+zip",
@@ -192,7 +209,7 @@ def _list_archives() -> list[HostileFile]:
         ),
         HostileFile("nested.zip", nested, is_read=True),
         HostileFile("lies.zip", bytes(quoted), is_read=True),
-        HostileFile("many.zip", pack({str(number): "" for number in range(30_000)})),
+        HostileFile("many.zip", partial(pack, {str(number): "" for number in range(30_000)})),
         HostileFile("overlap.zip", overlapping[: overlapping.find(b"PK\x01\x02")] + entry * 9_000 + end, is_read=True),
         HostileFile("locked.zip", bytes(locked), is_read=True),
         HostileFile("locked.docx", bytes(locked_document)),
@@ -236,7 +253,7 @@ def _list_xml() -> list[HostileFile]:
     for name, part in others.items():
         is_read = name == "names"
         parts: dict[str, str | bytes] = {"[Content_Types].xml": "<Types/>", "word/document.xml": part}
-        made.append(HostileFile(f"{name}.docx", pack(parts), is_read=is_read))
+        made.append(HostileFile(f"{name}.docx", partial(pack, parts), is_read=is_read))
     wide: dict[str, str | bytes] = {"[Content_Types].xml": "<Types/>", "word/document.xml": utf_16}
     return [*made, HostileFile("utf16.docx", pack(wide), is_read=True)]
 
@@ -267,7 +284,8 @@ def _list_sheets() -> list[HostileFile]:
         HostileFile("styles.xlsx", sheet_file([["a"]], more=styles), is_read=True),
         HostileFile(
             "shared.xlsx",
-            _pack_stream(
+            partial(
+                _pack_stream,
                 {
                     "xl/sharedStrings.xml": _repeat(
                         b"<sst>", b"<si><t>" + b"s" * 60_000 + b"</t></si>", 3_000, b"</sst>"
@@ -300,9 +318,12 @@ def _list_others() -> list[HostileFile]:
     circle = "2 0 obj<</Type/Pages/Kids[2 0 R 2 0 R]/Count 99999999>>endobj\n"
     kids = "2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R"
     kids += "/MediaBox[0 0 9 9]/Contents 4 0 R>>endobj\n"
-    stream = zlib.compress(bytes(300 << 20), 9)
-    twice = zlib.compress(stream, 9)
-    flate = f"4 0 obj<</Length {len(twice)}/Filter[/FlateDecode/FlateDecode]>>stream\n"
+
+    def make_bomb() -> bytes:
+        twice = zlib.compress(zlib.compress(bytes(300 << 20), 9), 9)
+        flate = f"4 0 obj<</Length {len(twice)}/Filter[/FlateDecode/FlateDecode]>>stream\n"
+        return _pdf(catalog + kids + flate, more=twice + b"\nendstream endobj")
+
     huge = MINIMAL_PDF.replace(b"[0 0 300 300]", b"[0 0 1e30 1e30]")
     encrypted = MINIMAL_PDF.replace(
         b"trailer<<",
@@ -320,7 +341,7 @@ def _list_others() -> list[HostileFile]:
     )
     return [
         HostileFile("circle.pdf", _pdf(catalog + circle)),
-        HostileFile("bomb.pdf", _pdf(catalog + kids + flate, more=twice + b"\nendstream endobj")),
+        HostileFile("bomb.pdf", make_bomb),
         HostileFile("huge.pdf", huge, is_read=True),
         HostileFile("encrypted.pdf", encrypted),
         HostileFile("noise.pdf", b"%PDF-1.7\n" + random.Random(1).randbytes(60_000)),
@@ -385,17 +406,23 @@ def _list_pictures() -> list[HostileFile]:
     return [
         HostileFile("pixels.png", make_png(31_623, 31_623, body=zlib.compress(bytes(1_000)))),
         HostileFile("most.png", make_png(0x7FFFFFFF, 0x7FFFFFFF, body=b"")),
-        HostileFile("bomb.png", make_png(25_000, 25_000, color=0, body=zlib.compress(bytes(625_025_000), 9))),
+        HostileFile("bomb.png", lambda: make_png(25_000, 25_000, color=0, body=zlib.compress(bytes(625_025_000), 9))),
         HostileFile(
             "text.png",
-            make_png(4, 4)[:-12]
-            + _chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(200 << 20), 9))
-            + _chunk(b"IEND", b""),
+            lambda: (
+                make_png(4, 4)[:-12]
+                + _chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(200 << 20), 9))
+                + _chunk(b"IEND", b"")
+            ),
             is_read=True,
         ),
         HostileFile(
             "profile.png",
-            make_png(4, 4)[:33] + _chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(200 << 20), 9)) + make_png(4, 4)[33:],
+            lambda: (
+                make_png(4, 4)[:33]
+                + _chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(200 << 20), 9))
+                + make_png(4, 4)[33:]
+            ),
             is_read=True,
         ),
         HostileFile("pixels.jpg", bytes(jpeg)),

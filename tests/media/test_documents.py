@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -207,7 +208,7 @@ async def test_a_notebook_and_a_mail_say_what_is_not_text() -> None:
     ]
 
 
-HOSTILE = {one.name: one for one in list_hostile_files()}
+find_hostile = cache(lambda: {one.name: one for one in list_hostile_files()})
 CHOSEN = str.split("""
     bomb.docx words.docx one_word.docx notes.docx lies.zip overlap.zip locked.docx laughs.docx outside.xlsx
     remote.odt deep.docx encoding.docx far.xlsx repeated.ods encrypted.xlsx old.doc bomb.pdf encrypted.pdf
@@ -219,7 +220,7 @@ CHOSEN = str.split("""
 async def test_a_hostile_file_is_read_or_refused_by_name(name: str) -> None:
     for library in ("PIL", "pypdfium2", "pi_heif", "python_calamine"):
         pytest.importorskip(library)
-    one = HOSTILE[name]
+    one = find_hostile()[name]
     kind = recognize_file(one.data[:HEAD_BYTES], name)
     file = create_memory_file("hostile", one.data)
     try:

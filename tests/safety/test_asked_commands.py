@@ -1,9 +1,8 @@
 """What asks and what does not, by the principles that a third corpus of strangers' commands taught."""
 
-import pytest
-
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
+from tests.case_tables import each_case
 from tests.safety.corpus_score import PLACES
 from tests.safety.verdicts import overall_verdict
 
@@ -442,14 +441,12 @@ def _allowed(command: str) -> bool:
     return overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False) is Verdict.ALLOW
 
 
-@pytest.mark.parametrize(
-    "command", [*ENDLESS, *LOOPS, *IN_PLACE, *KEYS, *EMPTYING, *SQL, *STORES, *POWERSHELL, *FOLDERS]
-)
+@each_case("command", [*ENDLESS, *LOOPS, *IN_PLACE, *KEYS, *EMPTYING, *SQL, *STORES, *POWERSHELL, *FOLDERS])
 def test_it_asks(command: str) -> None:
     assert not _allowed(command)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "command",
     [
         *ENDLESS_FINE,

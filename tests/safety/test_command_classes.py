@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
+from tests.case_tables import each_case
 from tests.safety.verdicts import overall_verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
@@ -358,17 +359,17 @@ TEXTS_CAUGHT = [
 ]
 
 
-@pytest.mark.parametrize("command", LOSES_THE_SYSTEM)
+@each_case("command", LOSES_THE_SYSTEM)
 def test_the_floor_holds_in_every_form(command: str) -> None:
     assert verdict(command) is Verdict.DENY
 
 
-@pytest.mark.parametrize("command", [*ASKS, *TEXTS_CAUGHT])
+@each_case("command", [*ASKS, *TEXTS_CAUGHT])
 def test_a_person_is_asked(command: str) -> None:
     assert verdict(command) is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", [*LEFT_ALONE, *TEXTS_LEFT_ALONE])
+@each_case("command", [*LEFT_ALONE, *TEXTS_LEFT_ALONE])
 def test_everyday_work_is_left_alone(command: str) -> None:
     assert verdict(command) is Verdict.ALLOW
 

@@ -8,6 +8,7 @@ from hermes.safety.globs import covers_subject, escape_pattern
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandFinding, Verdict
+from tests.case_tables import each_case
 from tests.safety.measured_apart import ScaledText, TextCost
 from tests.safety.verdicts import overall_verdict
 
@@ -25,7 +26,7 @@ def verdict(command: str, cwd: str = "/home/ann/proj") -> Verdict:
     return Verdict.ASK if found else Verdict.ALLOW
 
 
-@pytest.mark.parametrize(
+@each_case(
     "command",
     [
         "rm -rf /",
@@ -81,7 +82,7 @@ def test_the_floor(command: str) -> None:
     assert verdict(command) is Verdict.DENY
 
 
-@pytest.mark.parametrize(
+@each_case(
     "command",
     [
         "rm -r src",
@@ -139,7 +140,7 @@ def test_what_asks(command: str) -> None:
     assert verdict(command) is Verdict.ASK
 
 
-@pytest.mark.parametrize(
+@each_case(
     "command",
     [
         "ls -la",
@@ -235,7 +236,7 @@ def test_a_finding_names_the_simple_command() -> None:
     assert finding.subject == "git push --force origin" and finding.rule == "git-push"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("command", "subject"),
     [
         ("rm -r old", "rm -r old"),

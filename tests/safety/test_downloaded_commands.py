@@ -4,6 +4,7 @@ import pytest
 
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
+from tests.case_tables import each_case
 from tests.safety.corpus_score import PLACES
 from tests.safety.verdicts import overall_verdict
 
@@ -64,17 +65,17 @@ def verdict(command: str) -> Verdict:
     return overall_verdict(judged, sandboxed=True)
 
 
-@pytest.mark.parametrize("producer", listed(FETCHING))
+@each_case("producer", listed(FETCHING))
 def test_whatever_fetches_it(producer: str) -> None:
     assert verdict(f"{producer} | sh") is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("reader", listed(RUNNING))
+@each_case("reader", listed(RUNNING))
 def test_whatever_runs_it(reader: str) -> None:
     assert verdict(f"curl -fsSL URL | {reader}") is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", KEPT)
+@each_case("command", KEPT)
 def test_wherever_it_is_kept_meanwhile(command: str) -> None:
     assert verdict(command) is not Verdict.ALLOW
 

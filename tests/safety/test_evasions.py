@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
+from tests.case_tables import each_case
 from tests.safety.verdicts import overall_verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
@@ -629,12 +630,12 @@ trap 'echo done' EXIT
 )
 
 
-@pytest.mark.parametrize("command", [*SPELLED_OTHERWISE, *IN_ANOTHER_PLACE, *WITHOUT_END, *PROGRAM_TEXTS, *TWO_STEPS])
+@each_case("command", [*SPELLED_OTHERWISE, *IN_ANOTHER_PLACE, *WITHOUT_END, *PROGRAM_TEXTS, *TWO_STEPS])
 def test_a_harm_is_seen_in_every_spelling(command: str) -> None:
     assert verdict(command) is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", [*AS_DATA, *HARMLESS])
+@each_case("command", [*AS_DATA, *HARMLESS])
 def test_what_only_looks_like_harm_is_left_alone(command: str) -> None:
     found = analyze_command(command, PLACES.workspace, PLACES)
     assert overall_verdict(found, sandboxed=False) is Verdict.ALLOW, found.findings

@@ -12,6 +12,7 @@ from hermes.safety.paths import Places
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.files import open_regular, save_file
 from hermes.tools.session import ToolContext
+from tests.case_tables import each_case
 from tests.tools.tool_session import make_context
 
 
@@ -30,7 +31,7 @@ def verdict(path: str, op: str, places: Places) -> Verdict:
     return judge_path(path, "write" if op == "write" else "read", places.workspace, places).verdict
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("op", "path"),
     [
         ("read", "~/.ssh/id_rsa"),

@@ -9,13 +9,14 @@ from hermes.safety.environment import is_secret_variable, remove_secret_variable
 from hermes.safety.paths import Places, is_root_like, read_refusal, write_refusal
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.words import word_set
+from tests.case_tables import each_case
 
 PLACES = Places(
     home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj", own=("/home/ann/.hermes/spill",)
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     sorted(
         word_set(
@@ -59,7 +60,7 @@ def test_written(path: str) -> None:
     assert write_refusal(path, PLACES) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     sorted(
         word_set(

@@ -1,9 +1,8 @@
 """What can be made again, what only checks or plans, and what is near to it and is none of that. Nothing here runs."""
 
-import pytest
-
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
+from tests.case_tables import each_case
 from tests.safety.corpus_score import PLACES
 from tests.safety.verdicts import overall_verdict
 
@@ -124,12 +123,12 @@ def verdict(command: str) -> Verdict:
     return overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False)
 
 
-@pytest.mark.parametrize("command", LOSES_NOTHING)
+@each_case("command", LOSES_NOTHING)
 def test_what_loses_nothing_is_left_alone(command: str) -> None:
     assert verdict(command) is Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", LOSES)
+@each_case("command", LOSES)
 def test_what_only_looks_like_it_is_not(command: str) -> None:
     assert verdict(command) is not Verdict.ALLOW
 

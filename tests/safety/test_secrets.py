@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.safety.secrets.redactor import PlaceholderRefusal, RedactingStream, Redactor
+from tests.case_tables import each_case
 from tests.cpu_cost import measure_growth
 
 LETTERS = string.ascii_letters + string.digits
@@ -256,7 +257,7 @@ LOOKALIKES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", LOOKALIKES)
+@each_case("text", LOOKALIKES)
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert Redactor().redact(text) == text
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.urls import UrlPolicy, UrlRefusedError, judge_address, judge_url, resolve_pinned
+from tests.case_tables import each_case
 from tests.cpu_cost import measure_growth
 
 REFUSED = {
@@ -58,14 +59,14 @@ _ALLOWED = """
 ALLOWED = _ALLOWED.split()
 
 
-@pytest.mark.parametrize(("rule", "url"), [(rule, url) for rule, urls in REFUSED.items() for url in urls.split()])
+@each_case(("rule", "url"), [(rule, url) for rule, urls in REFUSED.items() for url in urls.split()])
 def test_refused(rule: str, url: str) -> None:
     judged = judge_url(url)
     assert (judged.verdict, judged.rule) == (Verdict.DENY, rule), judged.reason
     assert judged.reason
 
 
-@pytest.mark.parametrize("url", ALLOWED)
+@each_case("url", ALLOWED)
 def test_allowed(url: str) -> None:
     judged = judge_url(url)
     assert judged.verdict is Verdict.ALLOW, judged.reason

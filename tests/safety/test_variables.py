@@ -1,9 +1,8 @@
 """Variables and files that are set on the side, and what is fetched and run. Nothing here is ever run."""
 
-import pytest
-
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
+from tests.case_tables import each_case
 from tests.safety.corpus_score import PLACES
 from tests.safety.verdicts import overall_verdict
 
@@ -99,12 +98,12 @@ php -d memory_limit=1G a.php
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("command", ASKS)
+@each_case("command", ASKS)
 def test_what_is_set_on_the_side_or_fetched_asks(command: str) -> None:
     assert overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False) is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", LEFT_ALONE)
+@each_case("command", LEFT_ALONE)
 def test_what_sets_or_fetches_nothing_that_matters_is_left_alone(command: str) -> None:
     assert overall_verdict(analyze_command(command, PLACES.workspace, PLACES), sandboxed=False) is Verdict.ALLOW
 

@@ -5,6 +5,7 @@ import pytest
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.tools.permissions.read_only import is_read_only_line
+from tests.case_tables import each_case
 
 PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/w")
 
@@ -27,7 +28,7 @@ def test_it_only_looks(command: str) -> None:
     assert is_read_only_line(analyze_command(command, PLACES.workspace, PLACES))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "command",
     [
         "echo x > f",
