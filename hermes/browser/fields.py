@@ -9,6 +9,7 @@ from hermes.browser.refs import RefTarget
 from hermes.browser.settling import act
 from hermes.browser.tab import Tab
 from hermes.browser.target_session import TargetSession
+from hermes.browser.uploads import copy_files
 from hermes.core.errors import BrowserError
 
 _CHOOSER_SECONDS = 3.0
@@ -145,7 +146,8 @@ async def _upload(tab: Tab, ref: str, paths: Sequence[str]) -> None:
         node_id, session, state = await _ask_for_chooser(tab, ref, target)
     if len(paths) > 1 and state == "one":
         raise BrowserError(f"{ref} {target.label} takes one file only.")
-    await session.call("DOM.setFileInputFiles", {"files": [*paths], "backendNodeId": node_id})
+    files = [*paths] if tab.upload_folder is None else await copy_files(tab.upload_folder, paths)
+    await session.call("DOM.setFileInputFiles", {"files": files, "backendNodeId": node_id})
     tab.chooser = None
 
 
