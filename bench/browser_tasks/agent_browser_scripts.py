@@ -58,8 +58,9 @@ async def feed(p: AgentBrowserProgram) -> None:
     while "Lost umbrella" not in p.last:
         await p.call("scroll", "down", "5000")
         await p.call("find", "text", "umbrella", "text")
-    await p.call("click", "xpath=//article[contains(., 'Lost umbrella')]//button[contains(., 'Like')]")
-    await p.call("get", "text", "xpath=//article[contains(., 'Lost umbrella')]")
+    await look(p)
+    await click(p, 'button "Like"', after="Lost umbrella")
+    await p.call("find", "text", "Liked", "text")
     p.see("Liked")
 
 
@@ -98,8 +99,8 @@ async def dialogs(p: AgentBrowserProgram) -> None:
 
 async def drag(p: AgentBrowserProgram) -> None:
     await p.call("snapshot")
-    await p.call("drag", "text=Write report", "text=Drop finished cards here")
-    await p.call("drag", "text=Study", "text=Hall")
+    await p.call("drag", "xpath=//div[text()='Write report']", p.ref('region "Done"'))
+    await p.call("drag", "xpath=//div[text()='Study']", "xpath=//div[text()='Hall']")
     await read(p)
     p.see("Moved room Study before Hall.")
 
@@ -154,8 +155,10 @@ async def booking(p: AgentBrowserProgram) -> None:
     await look(p)
     await click(p, 'combobox "Time')
     await look(p)
+    await p.call("scrollintoview", p.ref('option "19:30"'))  # a click beyond the view hits nothing, and says nothing
     await click(p, 'option "19:30"')
     await p.call("fill", "input[type=date]", "2027-02-14")
+    await look(p)
     await fill(p, 'spinbutton "People"', "4")
     await click(p, 'button "Book"')
     await read(p)

@@ -35,8 +35,7 @@ async def table(p: HermesProgram) -> None:
 
 
 async def feed(p: HermesProgram) -> None:
-    while "umbrella" not in p.last:
-        await p.call("scroll", direction="down")
+    await p.call("scroll", direction="down", until="umbrella")
     await click(p, 'button "Like"', after="Lost umbrella")
     p.see('button "Liked"')
 

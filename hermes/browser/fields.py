@@ -6,7 +6,7 @@ from hermes.browser.cdp import CdpError
 from hermes.browser.keyboard import press_key, write_text
 from hermes.browser.pointer import find_point, read_state, send_click
 from hermes.browser.refs import RefTarget
-from hermes.browser.settling import act
+from hermes.browser.settling import act, wait_for_suggestions
 from hermes.browser.tab import Tab
 from hermes.browser.target_session import TargetSession
 from hermes.browser.uploads import copy_files
@@ -66,6 +66,8 @@ async def type_text(tab: Tab, ref: str, text: str, *, submit: bool = False, appe
     `submit` presses Enter then. Raises BrowserError.
     """
     await act(tab, _type(tab, ref, text, submit=submit, append=append))
+    if text and not submit and tab.find_obstacle() is None and tab.find_target(ref)[0].label.startswith("combobox"):
+        await wait_for_suggestions(tab)
 
 
 async def _type(tab: Tab, ref: str, text: str, *, submit: bool, append: bool) -> None:
