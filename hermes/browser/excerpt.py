@@ -121,12 +121,13 @@ def find_lines(lines: Sequence[Line], words: str, *, limit: int = MAX_CHARACTERS
     chosen: dict[NodeId, Line] = {}
     hits = missed = 0
     left = limit - 200
-    for line in lines:
+    for number, line in enumerate(lines):
         _leave_parts(heads, line)
         text = line.text.casefold()
         if all(word in text for word in wanted):
             hits += 1
-            group = {one.node: one for one in (*heads, line) if one.node not in chosen}
+            below = _list_below(lines, number) if line.kind in _HEADS else ()
+            group = {one.node: one for one in (*heads, line, *below) if one.node not in chosen}
             size = sum(map(_measure, group.values()))
             if size <= left:
                 left -= size
@@ -141,13 +142,32 @@ def find_lines(lines: Sequence[Line], words: str, *, limit: int = MAX_CHARACTERS
     return Excerpt(render_lines(chosen.values()) + note, {*chosen})
 
 
+_MAX_BELOW = 6
+"""The lines of a part that are told with its head, where that has the words."""
 _HEADS = (LineKind.CONTAINER, LineKind.MODAL, LineKind.HEADING)
 
 
 def _leave_parts(heads: list[Line], line: Line) -> None:
     """Take away the heads of parts that a line is no longer in; a heading ends what stands under the one before."""
     is_heading = line.kind is LineKind.HEADING
-    heads[:] = [one for one in heads if (not is_heading if one.kind is LineKind.HEADING else one.depth < line.depth)]
+    heads[:] = [
+        one
+        for one in heads
+        if (not is_heading and one.depth <= line.depth if one.kind is LineKind.HEADING else one.depth < line.depth)
+    ]
+
+
+def _list_below(lines: Sequence[Line], number: int) -> Sequence[Line]:
+    """Return the first lines of the part that a line is the head of."""
+    head = lines[number]
+    end = number + 1
+    while end < len(lines) and end - number <= _MAX_BELOW:
+        line = lines[end]
+        is_out = line.depth < head.depth or (line.depth == head.depth and head.kind is not LineKind.HEADING)
+        if is_out or (head.kind is LineKind.HEADING and line.kind is LineKind.HEADING):
+            break
+        end += 1
+    return lines[number + 1 : end]
 
 
 def page_through(lines: Sequence[Line], page: int, *, limit: int = MAX_CHARACTERS) -> Excerpt:
@@ -194,7 +214,7 @@ def describe_changes(
     return Excerpt("\n".join(filter(None, (chosen.text, notes))), chosen.shown)
 
 
-_MOST_CHANGED = 0.7
+_MOST_CHANGED = 0.9
 """The part of a page that may have changed before all of it is shown."""
 
 
@@ -220,10 +240,21 @@ def _describe_gone(gone: Sequence[NodeId], seen: Seen, lines: Sequence[Line]) ->
     texts = [seen.texts[node] for node in gone if node in seen.shown and seen.texts[node] not in still]
     if len(texts) <= 3 and sum(map(len, texts)) < 200:
         return "\n".join(f"- {text}" for text in texts)
-    refs = _REF.findall("\n".join(texts))
+    refs = _join_runs(sorted({int(ref[1:]) for ref in _REF.findall("\n".join(texts))}))
     if not refs:
         return f"- {len(texts)} lines are gone"
     return f"- {len(texts)} lines are gone ({' '.join(refs[:_MAX_GONE])}{' …' if len(refs) > _MAX_GONE else ''})"
+
+
+def _join_runs(numbers: Sequence[int]) -> list[str]:
+    """Return refs by their numbers, those that follow each other as `e3-e7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ["-".join(f"e{number}" for number in run) for run in runs]
 
 
 _REF = re.compile(r"(?:^|(?<=\s))e\d+(?=\s)", re.MULTILINE)

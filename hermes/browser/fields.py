@@ -6,9 +6,10 @@ from hermes.browser.cdp import CdpError
 from hermes.browser.keyboard import press_key, write_text
 from hermes.browser.pointer import find_point, read_state, send_click
 from hermes.browser.refs import RefTarget
-from hermes.browser.settling import act
+from hermes.browser.settling import act, wait_for_suggestions
 from hermes.browser.tab import Tab
 from hermes.browser.target_session import TargetSession
+from hermes.browser.uploads import copy_files
 from hermes.core.errors import BrowserError
 
 _CHOOSER_SECONDS = 3.0
@@ -65,6 +66,8 @@ async def type_text(tab: Tab, ref: str, text: str, *, submit: bool = False, appe
     `submit` presses Enter then. Raises BrowserError.
     """
     await act(tab, _type(tab, ref, text, submit=submit, append=append))
+    if text and not submit and tab.find_obstacle() is None and tab.find_target(ref)[0].label.startswith("combobox"):
+        await wait_for_suggestions(tab)
 
 
 async def _type(tab: Tab, ref: str, text: str, *, submit: bool, append: bool) -> None:
@@ -145,7 +148,8 @@ async def _upload(tab: Tab, ref: str, paths: Sequence[str]) -> None:
         node_id, session, state = await _ask_for_chooser(tab, ref, target)
     if len(paths) > 1 and state == "one":
         raise BrowserError(f"{ref} {target.label} takes one file only.")
-    await session.call("DOM.setFileInputFiles", {"files": [*paths], "backendNodeId": node_id})
+    files = [*paths] if tab.upload_folder is None else await copy_files(tab.upload_folder, paths)
+    await session.call("DOM.setFileInputFiles", {"files": files, "backendNodeId": node_id})
     tab.chooser = None
 
 

@@ -54,6 +54,8 @@ class BrowserOptions(Struct, frozen=True, kw_only=True):
 
     download_folder: Path | None = None
     """Where downloads go; None: they are refused."""
+    upload_folder: Path | None = None
+    """Where files for forms are copied to; None: the browser reads them where they are."""
     max_tabs: int = MAX_TABS
     guard: TargetGuard | None = None
     """Knows each target before it runs."""
@@ -201,6 +203,7 @@ class OpenBrowser:
             return
         self._last_number += 1
         tab = Tab(self._last_number, session, self.refs, self._take_event)
+        tab.upload_folder = self._options.upload_folder
         self.tabs[tab.number] = self._by_target[tab.main_frame] = tab
         self._by_session[session.session_id] = tab
         tab.prepare_page()

@@ -166,8 +166,10 @@ class _DocumentWriter:
         self._draft = _Draft(parts=[])
         self._stack: list[_Step] = []
         self._labels = find_stand_in_labels(tree)
+        self._has_draggable = False
 
     def write(self, depth: int) -> None:
+        begun = len(self._owner.lines)
         self._push_children(self._tree.root, depth, 0)
         while self._stack:
             code, node, depth, mode = self._stack.pop()
@@ -176,7 +178,16 @@ class _DocumentWriter:
             else:
                 self._flush(is_end=code == _END)
         self._flush(is_end=True)
+        if self._has_draggable:
+            self._name_places(self._owner.lines[begun:])
         self._write_hidden_files(depth)
+
+    def _name_places(self, lines: list[Line]) -> None:
+        """Give refs to lines of a page that has something to drag: what takes it is no element that is used."""
+        for line in lines:
+            if not line.actions and line.node[1] in self._facts:
+                line.text = f"{self._owner.give_ref(self._tree, line.node[1], _cut(line.text, 40))} {line.text}"
+                line.actions = 1
 
     def _push_children(self, node: AxNode, depth: int, mode: int) -> None:
         self._stack += [(_ENTER, child, depth, mode) for child in self._list_children(node)]
@@ -236,9 +247,11 @@ class _DocumentWriter:
         attributes = self._tree.facts.list_attributes(facts) if facts.attributes else {}
         if _is_editable(node):
             return "editor" if attributes.get("contenteditable", "false") not in ("false", "inherit") else ""
+        is_draggable = attributes.get("draggable") == "true" or facts.has_grip
+        self._has_draggable = self._has_draggable or is_draggable
         if (facts.has_pointer or facts.is_clickable) and not _is_large(facts.box):
             return "clickable"
-        return "draggable" if attributes.get("draggable") == "true" else ""
+        return "draggable" if is_draggable else ""
 
     def _collect_text(self, node: AxNode) -> tuple[str, bool]:
         """Return the text in a node, cut, and whether nothing else is in it."""

@@ -48,6 +48,8 @@ class NodeFacts(Struct):
     """Whether it, or the browser for it, listens to clicks."""
     tag: str
     attributes: Sequence[int]
+    has_grip: bool = False
+    """Whether the pointer becomes a hand that grips over it, and not over what holds it."""
 
 
 _NEVER_CLIPS = ("", "html", "body")
@@ -111,7 +113,7 @@ class DocumentFacts:
         shift = (origin[0] - table.scroll_offset_x, origin[1] - table.scroll_offset_y)
         inherited: list[_Inherited] = []
         for index, parent in enumerate(nodes.parent_index):
-            above = inherited[parent] if parent >= 0 else _Inherited(False, False, clip)
+            above = inherited[parent] if parent >= 0 else _Inherited(False, False, False, clip)
             place = boxes.get(index)
             tag = strings[nodes.node_name[index]].lower() if nodes.node_type[index] == 1 else ""
             node_id = nodes.backend_node_id[index]
@@ -136,6 +138,7 @@ class DocumentFacts:
                     index in clickable,
                     tag,
                     (),
+                    bool(tag) and style.has_grip and not above.has_grip,
                 )
             facts.attributes = nodes.attributes[index]
             self.nodes[node_id] = facts
@@ -150,6 +153,7 @@ class _Inherited(Struct):
 
     is_hidden: bool
     has_pointer: bool
+    has_grip: bool
     clip: Box
 
 
@@ -163,9 +167,10 @@ class _Style(Struct):
     has_clear_text: bool
     clips: bool
     is_fixed: bool
+    has_grip: bool
 
 
-_PLAIN_STYLE = _Style(False, False, False, False, False, False)
+_PLAIN_STYLE = _Style(False, False, False, False, False, False, False)
 
 
 class _StyleReader:
@@ -194,9 +199,11 @@ class _StyleReader:
             has_clear_text=color.startswith("rgba(") and color.endswith(", 0)") and "text" not in background_clip,
             clips=overflow_x not in ("visible", "") or overflow_y not in ("visible", ""),
             is_fixed=position == "fixed",
+            has_grip=cursor in _GRIPS,
         )
 
 
+_GRIPS = ("grab", "-webkit-grab", "move")
 _EMPTY_CLIPS = ("inset(50%", "inset(100%", "circle(0", "polygon(0px 0px, 0px 0px, 0px 0px")
 
 
@@ -221,10 +228,10 @@ def _judge_box(
     is_hidden_itself = is_hidden or is_outside or is_tiny or style.has_clear_text
     in_view = seen is not None and not is_hidden_itself
     if not clips:
-        return _Inherited(is_hidden, style.has_pointer, clip), is_hidden_itself, in_view
+        return _Inherited(is_hidden, style.has_pointer, style.has_grip, clip), is_hidden_itself, in_view
     # What a tiny box holds is cut off: a text for screen readers, or a part that is folded up.
     inner = seen if seen is not None else (box[0], box[1], box[0], box[1])
-    return _Inherited(is_hidden or is_tiny, style.has_pointer, inner), is_hidden_itself, in_view
+    return _Inherited(is_hidden or is_tiny, style.has_pointer, style.has_grip, inner), is_hidden_itself, in_view
 
 
 def _intersect(one: Box, other: Box) -> Box | None:

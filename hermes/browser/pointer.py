@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from hermes.browser.cdp import CdpError
-from hermes.browser.protocol import AxTree, EvaluateResult, HitNode, Quads, RemoteObject
+from hermes.browser.protocol import AxTree, EvaluateResult, HitNode, LayoutMetrics, Quads, RemoteObject
 from hermes.browser.refs import RefTarget
 from hermes.browser.roles import CONTAINER_WORDS, INTERACTIVE_WORDS
 from hermes.browser.settling import act
@@ -105,8 +105,9 @@ async def find_point(tab: Tab, ref: str, *, for_hover: bool = False) -> Point:
         if attempt == 1:
             await session.call_on_node(node_id, target.frame_id, _CENTRE)
         points = await _list_points(session, node_id)
+        scrolled = await _find_scroll(session) if points else Point(0.0, 0.0)
         for point in points:
-            hit = await _find_hit(session, point)
+            hit = await _find_hit(session, Point(point.x + scrolled.x, point.y + scrolled.y))
             if hit is not None and await _holds(session, target, node_id, hit):
                 return Point(point.x + origin[0], point.y + origin[1])
         if attempt and not points:
@@ -183,7 +184,14 @@ def _measure(quad: Sequence[float]) -> float:
     return (max(quad[::2]) - min(quad[::2])) * (max(quad[1::2]) - min(quad[1::2])) if len(quad) == 8 else 0.0
 
 
+async def _find_scroll(session: TargetSession) -> Point:
+    """Return how far the page of a session is scrolled."""
+    seen = (await session.call_for(LayoutMetrics, "Page.getLayoutMetrics")).css_layout_viewport
+    return Point(seen.page_x, seen.page_y)
+
+
 async def _find_hit(session: TargetSession, point: Point) -> HitNode | None:
+    """Return the uppermost node at a point of a page, which is counted from its beginning and not from what is seen."""
     params = {"x": int(point.x), "y": int(point.y), "ignorePointerEventsNone": True}
     try:
         return await session.call_for(HitNode, "DOM.getNodeForLocation", params)

@@ -328,6 +328,19 @@ class Quads(Struct):
     quads: list[list[float]]
 
 
+class LayoutViewport(Struct, rename="camel"):
+    """How far a page is scrolled, in its pixels."""
+
+    page_x: float = 0.0
+    page_y: float = 0.0
+
+
+class LayoutMetrics(Struct, rename="camel"):
+    """The sizes of a page."""
+
+    css_layout_viewport: LayoutViewport
+
+
 class HitNode(Struct, rename="camel"):
     """The uppermost node at a point."""
 

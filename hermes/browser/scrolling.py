@@ -1,13 +1,20 @@
 """Scrolling: the page, or the part of it that scrolls by itself."""
 
+import asyncio
+
 from msgspec import Struct
 
 from hermes.browser.settling import act
+from hermes.browser.snapshot import take_snapshot
 from hermes.browser.tab import Tab
 from hermes.core.errors import BrowserError
 
 _SHARE = 0.85
 """The part of what is seen by which one step scrolls."""
+_MAX_SCREENS = 40
+_TRIES_AT_END = 3
+_LOADING_SECONDS = 0.4
+"""A list that goes on by itself may need so long until it does."""
 _SCROLL_PAGE = """((sign, share) => {
   const scrolls = e => { const s = getComputedStyle(e);
     return e.scrollHeight > e.clientHeight + 4 && /(auto|scroll|overlay)/.test(s.overflowY) && e.clientHeight > 40 };
@@ -57,6 +64,26 @@ async def scroll(tab: Tab, *, down: bool, ref: str = "") -> ScrollPlace:
         return ScrollPlace(moved=False)
     moved, top, height, view = said
     return ScrollPlace(bool(moved), float(top), float(height), float(view))
+
+
+async def scroll_until(tab: Tab, words: str, *, down: bool, ref: str = "") -> ScrollPlace:
+    """Scroll until a line of the page holds these words, as far as it goes, and return where that is."""
+    wanted = " ".join(words.casefold().split())
+    place = ScrollPlace(moved=False)
+    still = 0
+    for _ in range(_MAX_SCREENS):
+        lines = (await take_snapshot(tab)).lines
+        if any(wanted in line.text.casefold() for line in lines):
+            break
+        place = await scroll(tab, down=down, ref=ref)
+        if tab.dialog is not None:
+            break
+        still = 0 if place.moved else still + 1
+        if still == _TRIES_AT_END:
+            break
+        if still:
+            await asyncio.sleep(_LOADING_SECONDS)
+    return place
 
 
 async def _scroll(tab: Tab, sign: int, ref: str) -> object:

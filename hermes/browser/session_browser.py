@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hermes.browser.page_report import PageReporter
 from hermes.browser.process.launch import BrowserFolders, BrowserStarter, LaunchedBrowser, launch_browser
 from hermes.browser.process.profile import BrowserProfileFolder
 from hermes.browser.process.programs import INSTALL_HINT, PROGRAM_HINT, choose_program
+from hermes.browser.uploads import UPLOAD_FOLDER
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.config.tool_settings import BrowserProfile
@@ -160,7 +162,8 @@ class SessionBrowser:
             guard = RequestGuard(launched.connection, self._rules, proxy.end_tunnels)
             undo.push_async_callback(guard.close)
             await guard.start()
-            options = BrowserOptions(download_folder=Path(folders.downloads), guard=guard)
+            shown = Path(folders.downloads)
+            options = BrowserOptions(download_folder=shown, upload_folder=shown / UPLOAD_FOLDER, guard=guard)
             tabs = OpenBrowser(launched.connection, options)
             await tabs.start()
             undo.pop_all()
@@ -187,6 +190,7 @@ class SessionBrowser:
                 await running.launched.close()
         finally:
             self._held.close()
+            await asyncio.to_thread(shutil.rmtree, self._plan.downloads / UPLOAD_FOLDER, ignore_errors=True)
             with contextlib.suppress(OSError):  # what was downloaded stays
                 self._plan.downloads.rmdir()
 

@@ -26,6 +26,8 @@ const seen = new MutationObserver(begin); const last = setTimeout(end, %d);
 seen.observe(document, {subtree: true, childList: true, attributes: true, characterData: true}); begin() })"""
 _FIRST_QUIET = _QUIET % (30, 150)
 _LAST_QUIET = _QUIET % (60, 600)
+_SUGGESTING_QUIET = _QUIET % (300, 1200)
+"""Lists of suggestions wait until nobody types any more."""
 
 
 class Moment(Struct):
@@ -67,6 +69,13 @@ async def act(tab: Tab, work: Coroutine[object, object, T]) -> T | None:
 async def settle(tab: Tab, before: Moment) -> None:
     """Wait until the page is quiet after an action, or a dialog is open. Raises BrowserError when it crashes."""
     await tab.run(_settle(tab, before))
+
+
+async def wait_for_suggestions(tab: Tab) -> None:
+    """Wait until a field that was written into has made its suggestions, or makes none."""
+    before = note_moment(tab)
+    await tab.run(_wait_until_quiet(tab, _SUGGESTING_QUIET))
+    await settle(tab, before)
 
 
 async def _settle(tab: Tab, before: Moment) -> None:

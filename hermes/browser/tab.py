@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -101,6 +102,8 @@ class Tab:
         self.crash_reason = "it may have used too much memory"
         self.refused_popups = 0
         self.is_closed = False
+        self.upload_folder: Path | None = None
+        """Where files for forms are copied to; None: the browser reads them where they are."""
         self.secret_nodes: set[tuple[str, int]] = set()
         """Fields that are, or once were, fields of passwords, by session and node."""
         self.is_ready = asyncio.Event()

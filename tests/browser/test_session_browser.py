@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.browser.fields import upload_files
 from hermes.core.errors import BrowserError
 from tests.browser.boxed_browser import Person, SmallWeb, boxed_browser, navigate, wait_for
 from tests.requirements import find_program
@@ -61,3 +62,20 @@ async def test_a_killed_browser_is_named_and_replaced(tmp_path: Path) -> None:
                 await pages.browser.connection.call("Browser.crash")
         async with browser.use_pages(None) as pages:
             assert await pages.browser.get_current_tab()
+
+
+async def test_a_form_gets_a_copy_of_a_file_that_the_box_hides(tmp_path: Path) -> None:
+    page = "<input type=file aria-label=File onchange='files[0].text().then(text => document.title = text)'>"
+    file = tmp_path / "note.txt"
+    file.write_text("hello")
+    async with (
+        SmallWeb({"shop.example/": page}).running() as web,
+        boxed_browser(tmp_path, web) as browser,
+        browser.use_pages(Person("shop.example")) as pages,
+    ):
+        tab = await pages.browser.get_current_tab()
+        assert await navigate(tab, SHOP) == ""
+        told = (await pages.describe_after(tab)).text
+        await upload_files(tab, told.split(' file input "File"')[0].split()[-1], [str(file)])
+        assert await wait_for(tab, bool) == "hello"
+    assert not (tmp_path / "downloads").exists()

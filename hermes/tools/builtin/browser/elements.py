@@ -1,5 +1,6 @@
 """Tools for elements of a page: the mouse, the keyboard, forms and files."""
 
+import re
 from typing import Annotated
 
 from hermes.browser import fields, keyboard, pointer
@@ -28,7 +29,33 @@ async def browser_click(
     async def click(tab: Tab) -> None:
         await pointer.click(tab, ref, count=2 if double else 1)
 
-    return await use_page(ctx, click)
+    output = await use_page(ctx, click)
+    said = _describe_check(output, ref)
+    return ToolOutput(text=said) if said else output
+
+
+_CHECK = re.compile(r'~ (e\d+) (checkbox|radio|switch)(?: "[^"\n]*")?(?: \[([a-z, ]+)\])?')
+"""A line that says nothing but whether a box is checked."""
+
+
+def _describe_check(output: ToolOutput, ref: str) -> str:
+    """Return in the tool's own words that a box is checked now, or no more; empty where more than that has changed."""
+    if output.status is not ToolStatus.OK:
+        return ""
+    lines = [_CHECK.fullmatch(line) for line in output.text.split("\n")]
+    own = next((line for line in lines if line is not None and line[1] == ref), None)
+    others = [line for line in lines if line is not own]
+    if own is None or any(not _is_unchecked_radio(line) or own[2] != "radio" for line in others):
+        return ""
+    return "Done: checked." if _is_checked(own) else "Done: not checked."
+
+
+def _is_checked(line: re.Match[str]) -> bool:
+    return "checked" in (line[3] or "").split(", ")
+
+
+def _is_unchecked_radio(line: re.Match[str] | None) -> bool:
+    return line is not None and line[2] == "radio" and not _is_checked(line)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: f"type into {args['ref']}")
@@ -80,7 +107,8 @@ async def browser_select(
     async def select(tab: Tab) -> None:
         await fields.select_options(tab, ref, values)
 
-    return await use_page(ctx, select)
+    output = await use_page(ctx, select)
+    return ToolOutput(text="Done.") if len(values) == 1 and _is_echo(output, ref, values[0]) else output
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: f"point at {args['ref']}")

@@ -61,14 +61,28 @@ async def browser_scroll(
     ctx: ToolContext,
     direction: Literal["up", "down"],
     ref: Annotated[str, "Scroll the part of the page that this is in."] = "",
+    until: Annotated[str, "Go on until the page has these words; shows only lines with them."] = "",
 ) -> ToolOutput:
     """Scroll the page in the browser by a screen; shows what comes into view and was not shown before."""
+    if until.strip():
+        return await _scroll_until(ctx, until.strip(), direction == "down", ref)
 
     async def scroll(tab: Tab) -> str:
         place = await scrolling.scroll(tab, down=direction == "down", ref=ref)
         return place.describe()
 
     return await use_page(ctx, scroll, scrolled=True)
+
+
+async def _scroll_until(ctx: ToolContext, until: str, down: bool, ref: str) -> ToolOutput:
+    async with open_pages(ctx) as pages:
+        tab = await pages.browser.get_current_tab()
+        try:
+            place = await scrolling.scroll_until(tab, until, down=down, ref=ref)
+            tab.notes.append(place.describe())
+            return make_output(await pages.describe_page(tab, find=until))
+        except BrowserError as error:
+            return refuse(tab, error)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: "go back")

@@ -1,0 +1,1 @@
+"""Twenty tasks on sites of our own, done by Hermes' browser and by two other programs."""
