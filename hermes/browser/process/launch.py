@@ -47,7 +47,8 @@ _SETTINGS = ("/etc/fonts", "/etc/chromium", "/etc/chromium.d", "/etc/opt/chrome"
 """Fonts, and what the owner of the machine rules for browsers."""
 _UNUSED = (
     "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,GlobalMediaControls,AutofillServerCommunication,"
-    "Reporting,NetworkErrorLogging,CertificateTransparencyComponentUpdater,PrivacySandboxSettings4,HttpsUpgrades,WebUSB,WebBluetooth"
+    "Reporting,NetworkErrorLogging,CertificateTransparencyComponentUpdater,PrivacySandboxSettings4,HttpsUpgrades,WebUSB,WebBluetooth,"
+    "FedCm"  # its requests are shown to no watch
 )
 _FLAGS = (
     "--headless=new",
