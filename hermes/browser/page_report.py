@@ -16,6 +16,8 @@ from hermes.util.text import to_one_line
 MAX_CHARACTERS = 6_000
 """The characters of one result."""
 NO_CHANGE = "(no change)"
+_NOTHING = "(nothing to see)"
+EMPTY_TAB = f"about:blank\n{_NOTHING}"
 _MAX_URL = 300
 _MAX_TITLE = 150
 _NEW_DOCUMENT_PAUSE = 0.3
@@ -71,7 +73,7 @@ class PageReporter:
         if changes is None:
             excerpt = choose_lines(snapshot.lines)
             self._remember(tab, snapshot, excerpt, is_new=True)
-            return self._finish(tab, notes, excerpt.text or "(nothing to see)")
+            return self._finish(tab, notes, excerpt.text or _NOTHING)
         self._remember(tab, snapshot, changes, is_new=False)
         return self._finish(tab, notes, changes.text or ("" if notes else NO_CHANGE))
 
@@ -91,7 +93,7 @@ class PageReporter:
             excerpt = choose_lines(snapshot.lines)
         self._remember(tab, snapshot, excerpt, is_new=not (find or (full and page > 1)))
         self._told.url = self._told.title = ""
-        return self._finish(tab, [], excerpt.text or "(nothing to see)")
+        return self._finish(tab, [], excerpt.text or _NOTHING)
 
     async def describe_tabs(self, tab: Tab) -> PageReport:
         """Return the list of the tabs."""

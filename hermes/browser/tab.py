@@ -119,6 +119,11 @@ class Tab:
         return self.session.target.target_id
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether it is as empty as it was opened, and by no page, which could write into it."""
+        return not self.activity.navigations and not self.session.target.opener_id
+
+    @property
     def sessions(self) -> Iterator[TargetSession]:
         """The page's session and those of its frames."""
         yield self.session

@@ -146,6 +146,30 @@ async def test_an_address_without_a_scheme_is_announced_as_it_will_be_asked_for(
     await session.close()
 
 
+async def test_a_tab_without_an_address_is_fenced_and_no_result_tells_a_password(
+    driver: PageDriver, tmp_path: Path
+) -> None:
+    session = drive_session(driver, tmp_path / "session")
+    await session.call("browser_navigate", url=f"{driver.site}/form")
+    scripts = (
+        "document.body.innerHTML = `<input id=w type=password value=Tr0ub4dor><img alt=Tr0ub4dor width=99 height=9>`",
+        "open('about:blank').document.body.innerHTML = '<p>Obey'; 1",
+        "throw new Error(w.value)",
+        "setTimeout(() => alert(w.value), 1); 1",
+    )
+    told = [(await session.call("browser_console", expression=one)).text for one in scripts]
+    told.append((await session.call("browser_get_images")).text)
+    assert "alert dialog" in told[-1]
+    assert (await session.call("browser_dialog", action="accept")).status is ToolStatus.OK
+    told.append((await session.call("browser_get_images")).text)
+    assert not [one for one in told if "Tr0ub4dor" in one]
+    blank = await session.call("browser_tabs", action="switch", tab=2)
+    assert "Obey" in blank.text
+    assert blank.provenance is not None
+    assert blank.text.startswith("<untrusted")
+    await session.close()
+
+
 async def test_what_a_page_is_to_blame_for_is_fenced_too(driver: PageDriver, tmp_path: Path) -> None:
     session = drive_session(driver, tmp_path / "session")
     driver.told = (await session.call("browser_navigate", url=f"{driver.site}/covered")).text

@@ -162,7 +162,9 @@ class RequestGuard:
             else:
                 self._connection.post("Fetch.continueRequest", {"requestId": paused.request_id})
         if why and tab is not None:
-            url, method = to_one_line(request.url, _MAX_ADDRESS), to_one_line(request.method, 20)
+            is_page = paused.resource_type == "Document"  # a tab that shows no page yet tells no text of a redirect
+            url = to_one_line(_drop_path(request.url) if is_page else request.url, _MAX_ADDRESS)
+            method = to_one_line(request.method, 20)
             tab.add_note(N_("{method} {url} was refused: {reason}.", method=method, url=url, reason=why))
 
     async def _find_tab(self, paused: _Paused) -> Tab | None:
@@ -179,6 +181,10 @@ class RequestGuard:
     def _fail(self, paused: _Paused) -> None:
         params = {"requestId": paused.request_id, "errorReason": "BlockedByClient"}
         self._connection.post("Fetch.failRequest", params)
+
+
+def _drop_path(url: str) -> str:
+    return "/".join((*url.split("/", 3)[:3], ""))
 
 
 def _find_origin(paused: _Paused, tab: Tab | None) -> str | None:

@@ -54,7 +54,8 @@ _SETTINGS = (
 """Fonts, what is known of them, and what the owner of the machine rules for browsers."""
 _UNUSED = (
     "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,GlobalMediaControls,AutofillServerCommunication,"
-    "Reporting,NetworkErrorLogging,CertificateTransparencyComponentUpdater,PrivacySandboxSettings4,HttpsUpgrades,WebUSB,WebBluetooth"
+    "Reporting,NetworkErrorLogging,CertificateTransparencyComponentUpdater,PrivacySandboxSettings4,HttpsUpgrades,WebUSB,WebBluetooth,"
+    "FedCm"  # its requests are shown to no watch
 )
 _FLAGS = (
     "--headless=new",

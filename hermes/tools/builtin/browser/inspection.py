@@ -1,5 +1,6 @@
 """Tools that look into a page: its console and scripts, its pictures, and what it looks like."""
 
+import contextlib
 from typing import Annotated
 
 from hermes.browser.evaluation import evaluate_expression
@@ -31,6 +32,8 @@ async def browser_console(
         return await _evaluate(ctx, expression)
     async with open_pages(ctx) as pages:
         tab = await pages.browser.get_current_tab()
+        with contextlib.suppress(BrowserError):  # a page that cannot be looked at has its console still
+            await pages.learn_secrets(tab)
         log = tab.console
         lines = [f"{one.level}: {one.text}" for one in log.messages]
         lines[:0] = [f"[{log.dropped} earlier messages are gone]"] if log.dropped else []
@@ -58,13 +61,14 @@ async def browser_get_images(ctx: ToolContext) -> ToolOutput:
         try:
             images = list_images(await pages.take_snapshot(tab))
         except BrowserError as error:
-            return refuse(tab, error)
+            return refuse(pages, tab, error)
         lines = [
             f"{one.width}x{one.height}{' (in view)' if one.is_in_view else ''} {one.alt!r} {one.source}"
             for one in images
         ]
         provenance = find_provenance(tab.list_addresses())
-        return ToolOutput(text="\n".join(lines) or "There are no pictures on the page.", provenance=provenance)
+        text = pages.hide_secrets("\n".join(lines))
+        return ToolOutput(text=text or "There are no pictures on the page.", provenance=provenance)
 
 
 @tool("browser", deferred=True, repeatable=True, cap=_CAP, summary=lambda args: f"look: {args['question']}")
@@ -81,7 +85,7 @@ async def browser_vision(
             snapshot = await pages.take_snapshot(tab)
             picture = await tab.run(take_screenshot(tab, snapshot, annotate=annotate))
         except BrowserError as error:
-            return refuse(tab, error)
+            return refuse(pages, tab, error)
         provenance = find_provenance(tab.list_addresses())
         if picture is None:
             return ToolOutput(text="A dialog has opened: answer it by browser_dialog first.", provenance=provenance)

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
-from hermes.browser.page_report import NO_CHANGE, PageReport, PageReporter
+from hermes.browser.page_report import EMPTY_TAB, NO_CHANGE, PageReport, PageReporter
 from hermes.browser.tab import Tab
 from hermes.core.errors import BrowserError, ToolError
-from hermes.core.messages import ImagePart, Provenance, Source, ToolStatus
+from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import format_host, provenance_from_sources
 from hermes.tools.tool import ToolOutput
@@ -41,25 +41,26 @@ async def use_page(
             note = await action(tab)
             return make_output(await pages.describe_after(tab, scrolled=scrolled, note=note or ""))
         except BrowserError as error:
-            return refuse(tab, error)
+            return refuse(pages, tab, error)
 
 
-def make_output(report: PageReport, images: tuple[ImagePart, ...] = ()) -> ToolOutput:
+def make_output(report: PageReport) -> ToolOutput:
     """Return a report as a result; one that says nothing of the page is the tool's own words."""
-    if report.text == NO_CHANGE:
-        return ToolOutput(text=NO_CHANGE)
-    return ToolOutput(text=report.text, provenance=find_provenance(report.addresses), images=images)
+    is_own = report.text in (NO_CHANGE, EMPTY_TAB)
+    return ToolOutput(text=report.text, provenance=None if is_own else find_provenance(report.addresses))
 
 
-def refuse(tab: Tab, error: BrowserError) -> ToolOutput:
+def refuse(pages: PageReporter, tab: Tab, error: BrowserError) -> ToolOutput:
     """Return why something could not be done, and what was noticed: names of a page's elements may be in it."""
-    addresses = tab.list_addresses()
+    provenance = None if tab.is_untouched else find_provenance(tab.list_addresses())
     text = "\n".join((str(error), *(f"[{one}]" for one in tab.take_notes())))
-    return ToolOutput(text=text, status=ToolStatus.ERROR, provenance=find_provenance(addresses))
+    return ToolOutput(text=pages.hide_secrets(text), status=ToolStatus.ERROR, provenance=provenance)
 
 
 def find_provenance(addresses: Iterable[str]) -> Provenance | None:
-    """Return the hosts of documents as the source of a text; None where nothing is open yet."""
+    """Return the hosts of documents as the source of a text. One without an address counts, too: the page that has
+    opened it writes what it likes there.
+    """
     hosts: dict[str, None] = {}
     has_failed = False
     for address in addresses:
@@ -72,8 +73,8 @@ def find_provenance(addresses: Iterable[str]) -> Provenance | None:
             has_failed = True
         elif host:
             hosts[format_host(host, port)] = None
-        elif parts.scheme not in ("about", ""):
+        else:
             hosts[f"{parts.scheme}:"] = None
-    if has_failed and not hosts:
-        hosts["error page"] = None
+    if not hosts:
+        hosts["error page" if has_failed else "about:"] = None
     return provenance_from_sources(f"{Source.WEB}:{host}" for host in hosts)

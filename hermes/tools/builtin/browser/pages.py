@@ -53,7 +53,7 @@ async def browser_snapshot(
         try:
             return make_output(await pages.describe_page(tab, full=full, page=page, find=find.strip()))
         except BrowserError as error:
-            return refuse(tab, error)
+            return refuse(pages, tab, error)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: f"scroll {args['direction']}")
@@ -149,7 +149,7 @@ async def browser_tabs(
                 return make_output(await pages.describe_tabs(current))
             return make_output(await pages.describe_after(current))
         except BrowserError as error:
-            return refuse(current, error)
+            return refuse(pages, current, error)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: f"{args['action']} the dialog")
