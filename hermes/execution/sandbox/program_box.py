@@ -216,11 +216,7 @@ def _list_mounts(box: ProgramBox) -> list[str]:
     if box.confines_itself:
         options += ["--uid", _ORDINARY_USER, "--gid", _ORDINARY_USER]
     options += ["--proc", "/proc", "--dev", "/dev"]
-    for path in _list_shown(box):
-        if os.path.islink(path) and os.path.dirname(path) == "/":
-            options += ["--symlink", os.readlink(path), path]
-        else:
-            options += ["--ro-bind", os.path.realpath(path), path]
+    options += [word for path in _list_shown(box) for word in _show_path(path)]
     options += box.mounts
     if box.data:
         options += ["--bind", box.data, box.data]
@@ -232,6 +228,13 @@ def _list_mounts(box: ProgramBox) -> list[str]:
     if any("\0" in one for one in options):
         raise ToolError("a name holds a null character")
     return options
+
+
+def _show_path(path: str) -> tuple[str, str, str]:
+    """Return the option that shows a path; a link in the root leads where it does outside."""
+    if os.path.islink(path) and os.path.dirname(path) == "/":
+        return "--symlink", os.readlink(path), path
+    return "--ro-bind", os.path.realpath(path), path
 
 
 def _list_kernel_settings() -> list[str]:

@@ -79,10 +79,10 @@ async def _scroll_until(ctx: ToolContext, until: str, down: bool, ref: str) -> T
         tab = await pages.browser.get_current_tab()
         try:
             place = await scrolling.scroll_until(tab, until, down=down, ref=ref)
-            tab.notes.append(place.describe())
+            tab.add_note(place.describe())
             return make_output(await pages.describe_page(tab, find=until))
         except BrowserError as error:
-            return refuse(tab, error)
+            return refuse(pages, tab, error)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: "go back")

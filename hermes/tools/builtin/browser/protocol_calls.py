@@ -56,7 +56,7 @@ async def browser_cdp(
         try:
             return await _call_method(tab, method, params or {}, frame_id, min(max(timeout, 1.0), MAX_SECONDS))
         except BrowserError as error:
-            return refuse(tab, error)
+            return refuse(pages, tab, error)
 
 
 async def _call_method(tab: Tab, method: str, params: dict[str, object], frame_id: str, seconds: float) -> ToolOutput:
