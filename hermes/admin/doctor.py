@@ -210,8 +210,8 @@ def _check_speech(environ: Mapping[str, str], home: HermesHome) -> list[DoctorCh
             ADVICE,
         ]
     # Whoever has named an engine wants it; without one nothing is wrong.
-    stt, tts = settings.stt, settings.tts
-    is_wanted = ((stt.provider or stt.command) and hears.hint) or ((tts.provider or tts.command) and speaks.hint)
+    named = ((settings.stt, hears), (settings.tts, speaks))
+    is_wanted = any(report.hint and (one.provider or one.command) for one, report in named)
     return [DoctorCheck(name="voice", state=WARNING if is_wanted else OK, said=join_localizable(" ", said))]
 
 

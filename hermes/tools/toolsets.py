@@ -137,7 +137,7 @@ def select_tool_names(
     """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown
     name.
 
-    What a set brings along of another is not taken away with it.
+    A tool that a set brings along stays: it belongs to another set.
     """
     without = {
         tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _BROUGHT_ALONG.get(name, ())
