@@ -51,7 +51,7 @@ delegation: delegate_task
 code_execution: execute_code
 tts: text_to_speech
 """
-_BROUGHT_ALONG: Mapping[str, tuple[str, ...]] = {"browser": ("web_search",)}
+_INCLUDED: Mapping[str, tuple[str, ...]] = {"browser": ("web_search",)}
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
@@ -137,10 +137,10 @@ def select_tool_names(
     """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown
     name.
 
-    A tool that a set brings along stays: it belongs to another set.
+    A tool that a set includes and another one owns stays.
     """
     without = {
-        tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _BROUGHT_ALONG.get(name, ())
+        tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _INCLUDED.get(name, ())
     }
     return _remove_duplicates(tool for name in enabled for tool in resolve_toolset(name, sets) if tool not in without)
 
