@@ -139,9 +139,7 @@ def select_tool_names(
 
     A tool that a set includes and another one owns stays.
     """
-    without = {
-        tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _INCLUDED.get(name, ())
-    }
+    without = {tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _INCLUDED.get(name, ())}
     return _remove_duplicates(tool for name in enabled for tool in resolve_toolset(name, sets) if tool not in without)
 
 
