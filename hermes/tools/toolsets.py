@@ -52,7 +52,7 @@ delegation: delegate_task
 code_execution: execute_code
 tts: text_to_speech
 """
-_BROUGHT_ALONG: Mapping[str, tuple[str, ...]] = {"browser": ("web_search",)}
+_INCLUDED: Mapping[str, tuple[str, ...]] = {"browser": ("web_search",)}
 ABSENT_TOOLSETS = frozenset(
     _split_words(
         """
@@ -138,11 +138,9 @@ def select_tool_names(
     """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown
     name.
 
-    Switching a set off leaves the tools that it only includes.
+    A tool that a set includes and another one owns stays.
     """
-    without = {
-        tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _BROUGHT_ALONG.get(name, ())
-    }
+    without = {tool for name in disabled for tool in resolve_toolset(name, sets) if tool not in _INCLUDED.get(name, ())}
     return _remove_duplicates(tool for name in enabled for tool in resolve_toolset(name, sets) if tool not in without)
 
 

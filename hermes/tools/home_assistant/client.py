@@ -124,7 +124,8 @@ class HomeAssistant:
             async with self._web.make_fetcher(find_host(self._base), limits=_LIMITS) as fetcher:
                 page = await fetcher.send_request(method, f"{self._base}{path}", headers=headers, body=raw)
         except ToolError as error:
-            raise ToolError(f"Home Assistant: {redact_key(str(error), self._token)}") from None
+            said = redact_key(str(error), self._token)
+            raise ToolError(f"Home Assistant: {said} HASS_URL, in the environment or .env, says where it is.") from None
         if page.status in (200, 201) or (may_refuse and page.status == 400):
             return page
         if page.status == 401:
