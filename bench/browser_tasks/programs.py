@@ -121,7 +121,7 @@ async def run_hermes(port: int) -> AsyncIterator[HermesProgram]:
     environ = dict(os.environ)
     supervisors = Supervisors(environ)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        home = Path(folder).resolve()
+        home = Path(folder)
         plan = BrowserPlan(environ=environ, downloads=home / "downloads", resolver=resolve, connect=connect)
         browser = SessionBrowser(plan, BrowserStarter(supervisors=supervisors, probe=SandboxProbe(environ)))
         context = make_context(home, browser=browser, web=WebAccess(resolver=resolve))
@@ -196,7 +196,7 @@ async def run_playwright(peers: Path) -> AsyncIterator[PlaywrightProgram]:
     package = peers / "node_modules" / "@playwright" / "mcp"
     version = str(json.loads((package / "package.json").read_text())["version"])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        file = Path(folder).resolve() / "note.txt"
+        file = Path(folder) / "note.txt"
         file.write_text("The tap drips.")
         process = await asyncio.create_subprocess_exec(
             "node",

@@ -77,7 +77,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _compose(self, name: str) -> str:
         page = _PAGES / f"{name}.html"
-        body = page.read_text() if name.isalpha() and page.exists() else f"<h1>{name.title() or 'Welcome'}</h1><p>Soon.</p>"
+        body = (
+            page.read_text()
+            if name.isalpha() and page.exists()
+            else f"<h1>{name.title() or 'Welcome'}</h1><p>Soon.</p>"
+        )
         title = body.partition("<h1>")[2].partition("</h1>")[0]
         host, _, port = self.headers.get("Host", "").partition(":")
         other = f"{_OTHERS.get(host, host)}:{port}"
@@ -87,11 +91,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, text: str, *, status: int = 200, headers: dict[str, str] | None = None) -> None:
         body = text.encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", **(headers or {})}.items():
+        for name, value in {
+            "Content-Type": "text/html; charset=utf-8",
+            "Cache-Control": "no-store",
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_arguments: object) -> None:
         """Write nothing."""

@@ -68,11 +68,14 @@ async def test_a_form_gets_a_copy_of_a_file_that_the_box_hides(tmp_path: Path) -
     page = "<input type=file aria-label=File onchange='files[0].text().then(text => document.title = text)'>"
     file = tmp_path / "note.txt"
     file.write_text("hello")
-    async with SmallWeb({"shop.example/": page}).running() as web, boxed_browser(tmp_path, web) as browser:
-        async with browser.use_pages(Person("shop.example")) as pages:
-            tab = await pages.browser.get_current_tab()
-            assert await navigate(tab, SHOP) == ""
-            told = (await pages.describe_after(tab)).text
-            await upload_files(tab, told.split(' file input "File"')[0].split()[-1], [str(file)])
-            assert await wait_for(tab, bool) == "hello"
+    async with (
+        SmallWeb({"shop.example/": page}).running() as web,
+        boxed_browser(tmp_path, web) as browser,
+        browser.use_pages(Person("shop.example")) as pages,
+    ):
+        tab = await pages.browser.get_current_tab()
+        assert await navigate(tab, SHOP) == ""
+        told = (await pages.describe_after(tab)).text
+        await upload_files(tab, told.split(' file input "File"')[0].split()[-1], [str(file)])
+        assert await wait_for(tab, lambda title: title == "hello")
     assert not (tmp_path / "downloads").exists()
