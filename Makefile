@@ -24,6 +24,8 @@
 # make json-stops     2,000 stops, TERMs, closed pipes and kills of `hermes -z --stream-json`, half of them through a gateway: the
 #                     last line names the outcome, and no whole line is half JSON (15 minutes; COUNT=300 SEED=7)
 # make browser-bench  what the browser costs: start, CPU beside the bare browser, memory, snapshots (1 minute; ROUNDS=5)
+# make browser-tasks  twenty tasks on sites of our own, and what they cost in tokens beside Playwright's MCP server and agent-browser
+#                     (5 minutes; PEERS=folder where npm has installed @playwright/mcp and agent-browser; ONLY=form,drag)
 # make bench          whole-process and per-round costs, beside other programs where they are installed
 # make load           bursts of 1 to 1,000 users on the API server (PEER=... for another program beside it; 10 minutes)
 # make tools         what calls of tools cost: reading, changing, searching, `true` in the sandbox, marks (5 minutes)
@@ -73,7 +75,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
 .PHONY: run test test-fast check compiled matrix faults streams templates torture resume-race writers file-kills edits globs \
-  code-kills code-upgrade code-bench plugin-bench browser-bench \
+  code-kills code-upgrade code-bench plugin-bench browser-bench browser-tasks \
   stops json-stops escapes backends fuzz cap-race sub-agent-kills sub-agents bench tools many recall search-oracle talk \
   cron-year cron-fields family ends acp load screens shape lint types contracts deps lock clean \
   documents hostile-files \
@@ -190,6 +192,9 @@ code-bench: $(VENV)/dev.stamp
 
 browser-bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.browser --rounds $(or $(ROUNDS),5)
+
+browser-tasks: $(VENV)/dev.stamp
+	@$(BIN)/python -m bench.browser_tasks $(if $(PEERS),--peers "$(PEERS)") --only "$(ONLY)"
 
 plugin-bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.plugins --calls $(or $(CALLS),1000)

@@ -101,5 +101,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
+    def log_message(self, *_arguments: object) -> None:
         """Write nothing."""

@@ -126,8 +126,7 @@ def find_lines(lines: Sequence[Line], words: str, *, limit: int = MAX_CHARACTERS
         text = line.text.casefold()
         if all(word in text for word in wanted):
             hits += 1
-            below = _list_below(lines, number) if line.kind in _HEADS else ()
-            group = {one.node: one for one in (*heads, line, *below) if one.node not in chosen}
+            group = {one.node: one for one in (*heads, line, *_list_below(lines, number)) if one.node not in chosen}
             size = sum(map(_measure, group.values()))
             if size <= left:
                 left -= size
@@ -158,8 +157,10 @@ def _leave_parts(heads: list[Line], line: Line) -> None:
 
 
 def _list_below(lines: Sequence[Line], number: int) -> Sequence[Line]:
-    """Return the first lines of the part that a line is the head of."""
+    """Return the first lines of the part that a line is the head of; none for another line."""
     head = lines[number]
+    if head.kind not in _HEADS:
+        return ()
     end = number + 1
     while end < len(lines) and end - number <= _MAX_BELOW:
         line = lines[end]

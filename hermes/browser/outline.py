@@ -179,15 +179,8 @@ class _DocumentWriter:
                 self._flush(is_end=code == _END)
         self._flush(is_end=True)
         if self._has_draggable:
-            self._name_places(self._owner.lines[begun:])
+            _name_places(self._owner, self._tree, self._owner.lines[begun:])
         self._write_hidden_files(depth)
-
-    def _name_places(self, lines: list[Line]) -> None:
-        """Give refs to lines of a page that has something to drag: what takes it is no element that is used."""
-        for line in lines:
-            if not line.actions and line.node[1] in self._facts:
-                line.text = f"{self._owner.give_ref(self._tree, line.node[1], _cut(line.text, 40))} {line.text}"
-                line.actions = 1
 
     def _push_children(self, node: AxNode, depth: int, mode: int) -> None:
         self._stack += [(_ENTER, child, depth, mode) for child in self._list_children(node)]
@@ -247,11 +240,9 @@ class _DocumentWriter:
         attributes = self._tree.facts.list_attributes(facts) if facts.attributes else {}
         if _is_editable(node):
             return "editor" if attributes.get("contenteditable", "false") not in ("false", "inherit") else ""
-        is_draggable = attributes.get("draggable") == "true" or facts.has_grip
-        self._has_draggable = self._has_draggable or is_draggable
-        if (facts.has_pointer or facts.is_clickable) and not _is_large(facts.box):
-            return "clickable"
-        return "draggable" if is_draggable else ""
+        word = "draggable" if _is_draggable(facts, attributes) else ""
+        self._has_draggable = self._has_draggable or bool(word)
+        return "clickable" if _listens_to_clicks(facts, facts.box) else word
 
     def _collect_text(self, node: AxNode) -> tuple[str, bool]:
         """Return the text in a node, cut, and whether nothing else is in it."""
@@ -505,6 +496,22 @@ def _is_reachable(role: str, facts: NodeFacts) -> bool:
 
 def _is_editable(node: AxNode) -> bool:
     return any(one.name == "editable" and one.value.value == "richtext" for one in node.properties)
+
+
+def _name_places(owner: OutlineWriter, tree: DocumentTree, lines: list[Line]) -> None:
+    """Give refs to lines of a page that has something to drag: what takes it is no element that is used."""
+    for line in lines:
+        if not line.actions and line.node[1] in tree.facts.nodes:
+            line.text = f"{owner.give_ref(tree, line.node[1], _cut(line.text, 40))} {line.text}"
+            line.actions = 1
+
+
+def _is_draggable(facts: NodeFacts, attributes: Mapping[str, str]) -> bool:
+    return attributes.get("draggable") == "true" or facts.has_grip
+
+
+def _listens_to_clicks(facts: NodeFacts, box: Box) -> bool:
+    return (facts.has_pointer or facts.is_clickable) and not _is_large(box)
 
 
 def _is_large(box: Box) -> bool:

@@ -138,7 +138,7 @@ class DocumentFacts:
                     index in clickable,
                     tag,
                     (),
-                    bool(tag) and style.has_grip and not above.has_grip,
+                    _begins_grip(tag, style, above),
                 )
             facts.attributes = nodes.attributes[index]
             self.nodes[node_id] = facts
@@ -168,6 +168,10 @@ class _Style(Struct):
     clips: bool
     is_fixed: bool
     has_grip: bool
+
+
+def _begins_grip(tag: str, style: _Style, above: _Inherited) -> bool:
+    return bool(tag) and style.has_grip and not above.has_grip
 
 
 _PLAIN_STYLE = _Style(False, False, False, False, False, False, False)

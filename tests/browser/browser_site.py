@@ -89,6 +89,13 @@ _LABELS = """<title>Labels</title>
 <label for="x" style="cursor:pointer">News</label>
 <a href="/">Seen<span style="opacity:0"> HIDDEN</span></a> <button><span class="off">Close</span></button>
 <label><input class="off" type="checkbox" onchange="o.textContent='y '+this.checked"> Terms</label><p id="o"></p>"""
+_LONG = """<!doctype html><title>Long</title><label>Town <input id="t" role="combobox"></label><div id="l"></div>
+<div style="cursor:grab;width:90px" id="g">Box</div><div id="z">Put it here</div>
+<p><label><input type="checkbox"> Sure</label></p><p id="o"></p>
+<div style="height:3000px">Much</div><button onclick="o.textContent='pressed far'">Far</button><script>
+t.oninput = () => setTimeout(() => l.innerHTML = '<div role="option">York</div>', 200);
+let held = false; g.onpointerdown = () => held = true;
+onpointerup = e => { if (held && e.target === z) o.textContent = 'put'; held = false }</script>"""
 _PAGES = {
     "/": _INDEX,
     "/form": _FORM,
@@ -107,6 +114,7 @@ _PAGES = {
     "/popups": _POPUPS,
     "/busy": _BUSY,
     "/labels": _LABELS,
+    "/long": _LONG,
 }
 _FILLED = ("/deep", "/middle", "/frames", "/inner", "/popups")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.browser.excerpt import MAX_CHARACTERS, Seen, choose_lines, describe_changes, page_through
+from hermes.browser.excerpt import MAX_CHARACTERS, Seen, choose_lines, describe_changes, find_lines, page_through
 from hermes.browser.outline import Line, LineKind
 
 _LINES = st.lists(
@@ -39,3 +39,24 @@ def test_changes_are_marked() -> None:
     told = describe_changes(lines, seen, scrolled=False)
     assert told is not None
     assert told.text == "~ line two\n+ line 9\n- line 3"
+
+
+def test_a_part_is_found_with_what_it_holds() -> None:
+    rows = [
+        (0, 'article "One":', LineKind.CONTAINER, False, 0),
+        (1, "## One", LineKind.HEADING, False, 0),
+        (0, 'article "Two":', LineKind.CONTAINER, False, 0),
+        (1, "## Two", LineKind.HEADING, False, 0),
+        (1, 'e7 button "Like"', LineKind.ACTION, False, 1),
+        (0, "The end", LineKind.TEXT, False, 0),
+    ]
+    assert find_lines(_make_lines(rows), "two").text == 'article "Two":\n ## Two\n e7 button "Like"'
+
+
+def test_refs_that_are_gone_are_told_by_their_runs() -> None:
+    texts = {("s", n): f'e{n} button "{n}"' for n in (3, 4, 5, 9)}
+    lines = [Line(("s", n), 0, f"line {n}", LineKind.TEXT, True, 0) for n in range(20, 90)]
+    seen = Seen("d", texts | {line.node: line.text for line in lines}, {*texts})
+    told = describe_changes(lines, seen, scrolled=False)
+    assert told is not None
+    assert told.text == "- 4 lines are gone (e3-e5 e9)"

@@ -77,5 +77,5 @@ async def test_a_form_gets_a_copy_of_a_file_that_the_box_hides(tmp_path: Path) -
         assert await navigate(tab, SHOP) == ""
         told = (await pages.describe_after(tab)).text
         await upload_files(tab, told.split(' file input "File"')[0].split()[-1], [str(file)])
-        assert await wait_for(tab, bool) == "hello"
+        assert await wait_for(tab, lambda title: title == "hello")
     assert not (tmp_path / "downloads").exists()

@@ -1,6 +1,7 @@
 """What is done on pages of the test site, by a real browser."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,31 @@ async def test_scrolling_shows_what_is_new(driver: PageDriver) -> None:
     assert place.moved
     assert "+ - Post 20" in told
     assert "- Post 19" not in told
+
+
+async def test_an_element_far_below_is_clicked(driver: PageDriver) -> None:
+    await driver.open("/long")
+    assert "pressed far" in await driver.click("Far")
+
+
+async def test_suggestions_are_waited_for(driver: PageDriver) -> None:
+    await driver.open("/long")
+    assert " York" in await driver.type("Town", "Yo")
+
+
+async def test_what_takes_a_thing_that_is_dragged_has_a_ref(driver: PageDriver) -> None:
+    told = await driver.open("/long")
+    (place,) = re.findall(r"(e\d+) Put it here", told)
+    await pointer.drag(await driver.tab(), driver.ref("Box"), place)
+    assert "put" in (await driver.report()).splitlines()[-1]
+
+
+async def test_scrolling_goes_on_until_words_are_there(driver: PageDriver) -> None:
+    await driver.open("/endless")
+    tab = await driver.tab()
+    assert (await scrolling.scroll_until(tab, "post 70", down=True)).moved
+    assert "- Post 70" in (await driver.reporter.describe_page(tab, find="Post 70")).text
+    assert not (await scrolling.scroll_until(tab, "Post 5", down=True)).moved
 
 
 async def test_waiting_for_a_text_and_for_its_end(driver: PageDriver) -> None:

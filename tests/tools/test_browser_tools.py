@@ -127,6 +127,13 @@ async def test_pages_are_used_fenced_and_taint(driver: PageDriver, tmp_path: Pat
         driver.told += told.text
     assert "Sent/Bob/13/blue/" in driver.told
     assert await session.text("browser_type", ref=driver.ref("Notes"), text="Ann") == "Done."
+    assert await session.text("browser_select", ref=driver.ref("Colour"), values=["red"]) == "Done."
+    assert "Sent/Bob" in await session.text("browser_scroll", direction="down", until="sent")
+    driver.told = await session.text("browser_navigate", url=f"{driver.site}/long")
+    sure = driver.ref("Sure")
+    assert await session.text("browser_click", ref=sure) == "Done: checked."
+    assert await session.text("browser_click", ref=sure) == "Done: not checked."
+    await session.text("browser_navigate", url=f"{driver.site}/form")
     picture = await session.call("browser_vision", question="Which colour?", annotate=True)
     assert base64.b64decode(picture.images[0].data).startswith(b"\xff\xd8")
     assert picture.images[0].provenance == picture.provenance

@@ -40,12 +40,9 @@ _CHECK = re.compile(r'~ (e\d+) (checkbox|radio|switch)(?: "[^"\n]*")?(?: \[([a-z
 
 def _describe_check(output: ToolOutput, ref: str) -> str:
     """Return in the tool's own words that a box is checked now, or no more; empty where more than that has changed."""
-    if output.status is not ToolStatus.OK:
-        return ""
     lines = [_CHECK.fullmatch(line) for line in output.text.split("\n")]
     own = next((line for line in lines if line is not None and line[1] == ref), None)
-    others = [line for line in lines if line is not own]
-    if own is None or any(not _is_unchecked_radio(line) or own[2] != "radio" for line in others):
+    if own is None or not all(line is own or _is_unchecked(line, own) for line in lines):
         return ""
     return "Done: checked." if _is_checked(own) else "Done: not checked."
 
@@ -54,8 +51,9 @@ def _is_checked(line: re.Match[str]) -> bool:
     return "checked" in (line[3] or "").split(", ")
 
 
-def _is_unchecked_radio(line: re.Match[str] | None) -> bool:
-    return line is not None and line[2] == "radio" and not _is_checked(line)
+def _is_unchecked(line: re.Match[str] | None, own: re.Match[str]) -> bool:
+    """Return whether a line is of another radio button, which is no longer the checked one."""
+    return line is not None and line[2] == own[2] == "radio" and not _is_checked(line)
 
 
 @tool("browser", deferred=True, cap=_CAP, summary=lambda args: f"type into {args['ref']}")
