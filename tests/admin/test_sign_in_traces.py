@@ -27,7 +27,7 @@ for name in ("", "hermes", "asyncio"):
     logging.getLogger(name).setLevel(logging.DEBUG)
     logging.getLogger(name).addHandler(logging.FileHandler(HOME + "/everything.log"))
 """
-_LOUD = {"PYTHONDEVMODE": "1", "PYTHONASYNCIODEBUG": "1", "PYTHONFAULTHANDLER": "1", "PYTHONTRACEMALLOC": "5"}
+_LOUD = {"PYTHONDEVMODE": "1", "PYTHONASYNCIODEBUG": "1", "PYTHONFAULTHANDLER": "1"}
 
 
 @pytest.fixture
@@ -78,6 +78,8 @@ async def test_a_failing_sign_in_leaves_no_token_in_any_trace(vendor: FakeVendor
     vendor.echoes_secrets = True
     with make_home(vendor) as home:
         make_talkative(home)
+        # Warnings about resources then quote the lines that made them. A process costs six times as much with it.
+        home.more["PYTHONTRACEMALLOC"] = "1"
         for decision in ("access_denied", "invalid_grant"):
             vendor.decision, vendor.waits = decision, ["authorization_pending"]
             done = await home.run(sys.executable, "-X", "dev", "-m", "hermes", "auth", "login", "vendor", "--yes")

@@ -12,7 +12,7 @@ NAMES = {
     "rebind.example": [PUBLIC, "127.0.0.1"],
     **{f"inner{n}.example": [address] for n, address in enumerate(("10.0.0.9", "169.254.169.254", "127.0.0.1"))},
 }
-_GROUPS = 4
+_GROUPS = 2
 """Each has a browser of its own, so that several workers can run them."""
 
 
