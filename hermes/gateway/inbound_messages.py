@@ -156,8 +156,7 @@ class AttachmentReceiver:
         note = f"[A {what} came along. {heard.note}{saved}]"
         if not heard.words or is_own:
             self._listener.spoken_words = "\n".join(filter(None, (self._listener.spoken_words, heard.words)))
-            # A space in front makes it no command, as it does where people write.
-            return ReceivedAttachment(note=note, words=f" {heard.words}" if heard.words[:1] == "/" else heard.words)
+            return ReceivedAttachment(note=note, words=heard.words)
         return ReceivedAttachment(
             note=note, part=untrusted_part(heard.words, self._forwarded or f"{self._sender}, a recording")
         )
