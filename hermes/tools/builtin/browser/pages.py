@@ -26,10 +26,12 @@ async def browser_navigate(ctx: ToolContext, url: Annotated[str, "Its address."]
     browser_scroll(direction), browser_wait(text), browser_back(); each tells what has changed. Also browser_snapshot,
     hover, drag, upload, tabs, dialog, console, get_images, vision. To only read a page use web_extract."""
 
-    async def go(tab: Tab) -> None:
-        await navigation.navigate(tab, navigation.normalize_address(url))
+    address = navigation.normalize_address(url)
 
-    return await use_page(ctx, go, opens=url)
+    async def go(tab: Tab) -> None:
+        await navigation.navigate(tab, address)
+
+    return await use_page(ctx, go, opens=address)
 
 
 @tool(
@@ -116,14 +118,15 @@ async def browser_tabs(
     url: Annotated[str, "What to open."] = "",
 ) -> ToolOutput:
     """List, open, switch and close tabs of the browser."""
-    async with open_pages(ctx, url) as pages:
+    address = navigation.normalize_address(url) if url else ""
+    async with open_pages(ctx, address) as pages:
         browser = pages.browser
         current = await browser.get_current_tab()
         try:
             if action == "open":
                 current = await browser.open_tab()
-                if url:
-                    await navigation.navigate(current, navigation.normalize_address(url))
+                if address:
+                    await navigation.navigate(current, address)
             elif action == "switch":
                 current = await browser.switch_tab(tab)
             elif action == "close":
