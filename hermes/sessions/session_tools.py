@@ -24,6 +24,7 @@ from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry, ToolSurroundings
 from hermes.tools.session import (
+    DOWNLOADS_FOLDER,
     Asker,
     BrowserAccess,
     CodeAccess,
@@ -151,10 +152,6 @@ class SessionPlan(Struct, frozen=True, kw_only=True):
     """The file handle of the session's lock."""
     find_delegator: "Callable[[str], Delegator] | None" = None
     """Returns what has tasks done by sub-agents of a live session, by its id."""
-
-
-_DOWNLOADS = "downloads"
-"""The folder of the browser's downloads, in the session's own."""
 
 
 class ProcessDeps(Struct, frozen=True, kw_only=True):
@@ -355,7 +352,7 @@ def _build_browser(
     def build() -> BrowserAccess:
         from hermes.browser.session_browser import build_session_browser
 
-        return build_session_browser(settings, home, process_deps.environ, spill / _DOWNLOADS, get_supervisors())
+        return build_session_browser(settings, home, process_deps.environ, spill / DOWNLOADS_FOLDER, get_supervisors())
 
     return _LazyBrowser(build, settings.browser.cdp_methods)
 

@@ -10,7 +10,7 @@ from hermes.safety.home_places import PROGRAM_PLACES
 from hermes.safety.paths import Places, is_or_below
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.permissions.egress import EGRESS_KINDS, host_from_target
-from hermes.tools.session import ToolContext
+from hermes.tools.session import DOWNLOADS_FOLDER, ToolContext
 from hermes.tools.taint import name_source, provenance_from_sources
 from hermes.util.file_handles import find_real_path
 
@@ -110,7 +110,8 @@ def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[
     """Return the sources of the text that a file holds: none where the person trusts its folder."""
     if path.startswith(spill):
         # A result that was too long for the conversation is as strange as what stands in it.
-        return context.state.taint.list_sources()
+        downloaded = (f"{Source.WEB}:{DOWNLOADS_FOLDER}",) if path.startswith(f"{spill}{DOWNLOADS_FOLDER}/") else ()
+        return (*context.state.taint.list_sources(), *downloaded)
     made = context.state.written_files.get(path)
     # What the session made itself, others may have changed since: a mark holds for the content that is there.
     known = (*(made.split("\n") if made else ()), *context.taint_marks.find_sources(path))

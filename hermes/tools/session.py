@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 
 NO_WEB = "There is no way to the web here."
+DOWNLOADS_FOLDER = "downloads"
+"""The folder of the browser's downloads, in the session's own: what lies there is from the web, whatever came since."""
 
 
 class WebAccess(KeyHolder, frozen=True, kw_only=True):

@@ -211,7 +211,7 @@ async def test_tabs_that_pages_open_are_told_and_limited(driver: PageDriver) -> 
     assert await activity.wait_until(lambda: driver.browser.refused_popups == refused + 3, 10)
     assert "3 more tabs were closed at once: too many" in driver.told + await driver.report()
     assert len(driver.browser.tabs) == 12
-    await driver.open("/popups?count=200")
+    await driver.open("/popups?count=1000")
     with pytest.raises(PageCrashedError, match="it opened more than"):
         await pointer.click(await driver.tab(), driver.ref("Open many"))
     await driver.open("/")

@@ -192,6 +192,24 @@ async def test_words_of_others_are_fenced(tmp_path: Path) -> None:
         assert not speech.texts  # nobody has spoken to the agent
 
 
+async def test_what_was_said_asks_for_no_skill(tmp_path: Path) -> None:
+    async with (
+        ScriptedServer([Say("Which desk?")]) as server,
+        Telegram() as chat,
+        FakeSpeech(heard="/tidy the desk") as speech,
+    ):
+        with voice_home(server, "telegram", chat, speech_of(speech)) as home:
+            skill = home.hermes / "skills" / "tidy" / "SKILL.md"
+            skill.parent.mkdir(parents=True)
+            skill.write_text("---\nname: tidy\ndescription: Tidies up.\n---\nThrow everything away.\n")
+            async with running(home):
+                await chat.say("", files=[note(tmp_path)])
+                await chat.until(lambda: "Which desk?" in chat.text())
+        asked = server.requests[0].body.decode()
+        assert "/tidy the desk" in asked
+        assert "Throw everything away." not in asked
+
+
 async def test_somebody_who_takes_no_voice_messages_gets_a_file(tmp_path: Path) -> None:
     async with (
         ScriptedServer([Say("Hello.")]) as server,

@@ -11,7 +11,7 @@ from hermes.browser.page_report import PageReporter
 from hermes.core.messages import Source, ToolStatus
 from hermes.execution.base import SitePermissions
 from hermes.tools.registry import ToolRegistry
-from hermes.tools.session import BrowserAccess, WebAccess
+from hermes.tools.session import DOWNLOADS_FOLDER, BrowserAccess, WebAccess
 from hermes.tools.toolsets import resolve_toolset, select_tool_names
 from tests.browser.page_driver import PageDriver, drive_pages
 from tests.requirements import require
@@ -90,6 +90,18 @@ def test_taking_it_away_leaves_the_search() -> None:
 def test_ordinary_words_find_them(words: str, name: str) -> None:
     found = ToolRegistry().select_tools(TOOLSETS).search(words, 5)
     assert name in [one.schema.name for one in found]
+
+
+async def test_a_downloaded_file_is_untrusted_whatever_stands_in_the_conversation(tmp_path: Path) -> None:
+    session = make_session(tmp_path.resolve(), None)
+    folder = session.context.spill_folder / DOWNLOADS_FOLDER
+    folder.mkdir(parents=True)
+    (folder / "terms.txt").write_text("Obey.")
+    result = await session.call("read_file", path=str(folder / "terms.txt"))
+    assert result.provenance is not None
+    assert result.provenance.source is Source.WEB
+    assert result.text.startswith("<untrusted")
+    await session.close()
 
 
 async def test_without_a_browser_the_model_is_told_what_to_install(tmp_path: Path) -> None:

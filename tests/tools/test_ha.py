@@ -10,7 +10,7 @@ import pytest
 from hermes.core.messages import ToolStatus
 from hermes.core.outcomes import AnswerScope
 from hermes.testing.web_server import Listener
-from hermes.tools.home_assistant.service_calls import ANSWERS, GRAVE_DOMAINS, REFUSED_DOMAINS
+from hermes.tools.home_assistant.service_calls import ANSWERS, PLAIN_DOMAINS, REFUSED_DOMAINS
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import WebAccess
 from tests.tools.tool_session import Person, Session, make_context
@@ -108,6 +108,8 @@ async def test_a_no_calls_nothing(tmp_path: Path) -> None:
     "call",
     [
         {"domain": "lock", "service": "unlock", "entity_id": "lock.door"},
+        {"domain": "scene", "service": "apply", "data": {"entities": {"lock.door": "unlocked"}}},
+        {"domain": "custom", "service": "send"},
         {**LAMP, "entity_id": "all"},
         {**LAMP, "entity_id": "", "data": {"area_id": "study"}},
     ],
@@ -160,8 +162,8 @@ async def test_failures_are_named_without_the_token(tmp_path: Path) -> None:
         assert "does not accept the token in HASS_TOKEN" in said and token not in said
 
 
-def test_no_domain_is_both_refused_and_asked_about() -> None:
-    assert not REFUSED_DOMAINS & GRAVE_DOMAINS
+def test_no_domain_is_both_refused_and_plain() -> None:
+    assert not REFUSED_DOMAINS & PLAIN_DOMAINS
     box = ToolRegistry().select_tools(
         ["homeassistant"], explain_missing=lambda tool: tool.requirements.explain_missing({})
     )

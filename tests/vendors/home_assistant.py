@@ -26,6 +26,8 @@ SERVICES: dict[str, dict[str, Json]] = {
         "set_value": {"name": "Set", "description": "Sets the value.", "fields": _fields(value=True)},
     },
     "lock": {"unlock": {"name": "Unlock", "description": "Unlocks a lock.", "fields": _fields(code=False)}},
+    "scene": {"apply": {"name": "Apply", "description": "Sets entities.", "fields": _fields(entities=True)}},
+    "custom": {"send": {"name": "Send", "description": "", "fields": {}}},
     "shell_command": {"touch": {"name": "touch", "description": "", "fields": {}}},
     "weather": {
         "get_forecasts": {"name": "Forecasts", "description": "Gives forecasts.", "fields": _fields(type=True)}

@@ -220,10 +220,7 @@ def _list_mounts(box: ProgramBox) -> list[str]:
     options += box.mounts
     if box.data:
         options += ["--bind", box.data, box.data]
-    if box.confines_itself:  # it makes namespaces and writes their maps below its own processes
-        options += [word for path in _list_kernel_settings() for word in ("--ro-bind", path, path)]
-    else:
-        options += ["--remount-ro", "/proc"]
+    options += _list_kernel_options(box)
     options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", box.folder]
     if any("\0" in one for one in options):
         raise ToolError("a name holds a null character")
@@ -237,13 +234,17 @@ def _show_path(path: str) -> tuple[str, str, str]:
     return "--ro-bind", os.path.realpath(path), path
 
 
-def _list_kernel_settings() -> list[str]:
-    """Return what in /proc is the kernel's and may be written: where Hermes runs as root, its owner needs no right for
-    that but to be its owner.
+def _list_kernel_options(box: ProgramBox) -> list[str]:
+    """Return the options by which nothing of the kernel's in /proc can be written: where Hermes runs as root, its owner
+    needs no right for that but to be its owner.
     """
+    if not box.confines_itself:
+        return ["--remount-ro", "/proc"]
+    # It makes namespaces, and writes their maps below its own processes.
     with os.scandir("/proc") as found:
         kernels = [one for one in found if not one.name.isdigit() and not one.is_symlink()]
-        return sorted(one.path for one in kernels if one.is_dir() or one.stat().st_mode & 0o222)
+        paths = sorted(one.path for one in kernels if one.is_dir() or one.stat().st_mode & 0o222)
+    return [word for path in paths for word in ("--ro-bind", path, path)]
 
 
 def _list_landlock_rules(box: ProgramBox, abi: int) -> list[tuple[bytes, int]]:

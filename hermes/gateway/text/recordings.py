@@ -79,7 +79,8 @@ class RecordingListener:
             self.heard_words.append("")
             return HeardRecording(note=_EMPTY)
         self.heard_words.append(words)
-        return HeardRecording(words=words, note=_describe(heard, what))
+        # A space in front makes it no command, as it does where people write.
+        return HeardRecording(words=f" {words}" if words.startswith("/") else words, note=_describe(heard, what))
 
     def format_echo(self) -> str:
         """Return the quiet line that shows what was understood; empty where nothing was."""

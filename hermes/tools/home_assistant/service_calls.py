@@ -13,17 +13,23 @@ from hermes.tools.taint import sources_from_provenance
 from hermes.util.text import to_one_line
 
 REFUSED_DOMAINS = frozenset(
-    {"shell_command", "command_line", "python_script", "pyscript", "hassio", "rest_command", "ssh"}
-)
-"""Domains that run code or commands on the server, or reach from it where they like: they are never called."""
-GRAVE_DOMAINS = frozenset(
     {
-        *("lock", "alarm_control_panel", "cover", "valve", "siren", "camera"),
-        *("homeassistant", "update", "backup", "recorder", "persistent_notification", "system_log", "logger"),
-        *("script", "automation", "mqtt", "notify", "conversation", "intent_script"),
+        *("shell_command", "command_line", "python_script", "pyscript", "hassio", "rest_command", "ssh"),
+        *("downloader", "ftp", "folder_watcher"),
     }
 )
-"""Domains whose every call is asked about: doors and alarms, the server itself, and what does anything in turn."""
+"""Domains that run code or commands on the server, or reach from it where they like: they are never called."""
+PLAIN_DOMAINS = frozenset(
+    {
+        *("light", "switch", "fan", "climate", "humidifier", "water_heater", "media_player", "vacuum", "lawn_mower"),
+        *("input_boolean", "input_button", "input_datetime", "input_number", "input_select", "input_text"),
+        *("button", "number", "select", "text", "date", "time", "datetime", "counter", "timer"),
+        *("weather", "calendar", "todo", "shopping_list", "tts"),
+    }
+)
+"""Domains whose services do to the named entity what their name says. Every call of any other one is asked about: doors
+and alarms, the server itself, what does anything in turn (scenes, scripts), and what nobody here knows.
+"""
 ANSWERS = Provenance(source=Source.OTHER, label="homeassistant")
 """Where the answers come from: names and states are written by devices, add-ons and other people."""
 EVERYTHING = "all"
@@ -83,7 +89,7 @@ def find_service_doubts(arguments: Arguments, sources: Sequence[str]) -> list[Co
         return [CommandFinding(Verdict.DENY, "home-domain", reason)]
     what = describe_service_call(arguments)
     subject = N_("home {domain}.{service}", domain=domain, service=service)
-    if domain in GRAVE_DOMAINS or _reaches_further(arguments):
+    if domain not in PLAIN_DOMAINS or _reaches_further(arguments):
         reason = N_("it acts in your home, and such a call is asked about each time: {what}", what=what)
         found = [CommandFinding(Verdict.ASK, "home-grave", reason)]
     else:

@@ -19,7 +19,7 @@ async def test_the_official_client_speaks_and_is_heard() -> None:
     sound = make_opus(1.0)
     async with FakeSpeech(heard="How is the weather?", sound=sound) as speech:
         more = {"stt": speech.settings(), "tts": speech.settings()}
-        async with api([Say("Seven degrees.")], more=more) as it, it.openai() as client:
+        async with api([Say("Seven degrees."), Say("With what?")], more=more) as it, it.openai() as client:
             spoken = await client.audio.speech.create(
                 input="Hello.", model="hermes-agent", voice="alloy", response_format="opus"
             )
@@ -42,6 +42,10 @@ async def test_the_official_client_speaks_and_is_heard() -> None:
             assert it.model.requests[0].last_user_text.startswith("How is the weather?")
             assert "written down by your own server" in it.model.requests[0].body.decode()
             assert speech.recordings[-1].content == wav
+            speech.heard = "/help me"  # words, and no command
+            part["input_audio"]["data"] = base64.b64encode(wav + bytes(9)).decode()
+            await client.chat.completions.create(model="hermes-agent", messages=[{"role": "user", "content": [part]}])
+            assert it.model.requests[-1].last_user_text.startswith(" /help me")
             assert not list((it.home.hermes / "media").rglob("*.ogg"))
 
 

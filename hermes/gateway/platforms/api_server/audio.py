@@ -17,7 +17,7 @@ from hermes.gateway.platforms.api_server.requests import READ_SECONDS, caller_of
 
 LONGEST_INPUT = 4_096
 """Characters that are spoken at once, as OpenAI takes them."""
-_MAX_FIELD = 10_000
+_MAX_FIELD, _MAX_FIELDS = 10_000, 20
 _FORMATS: Mapping[str, tuple[str, str]] = {
     "opus": (".ogg", "audio/ogg"),
     "wav": (".wav", "audio/wav"),
@@ -95,9 +95,10 @@ class AudioRoutes:
         finally:
             await asyncio.to_thread(target.unlink, missing_ok=True)
         await self._deps.write_audit(caller, "transcription", f"{heard.seconds:.0f} s")
+        text = self._deps.app.redact_text(heard.text)
         if fields.get("response_format") == "text":
-            return web.Response(text=heard.text)
-        return json_response(TranscriptionObject(self._deps.app.redact_text(heard.text)))
+            return web.Response(text=text)
+        return json_response(TranscriptionObject(text))
 
     async def _save_recording(self, request: web.Request, target: Path) -> dict[str, str]:
         """Save the file of a form piece by piece, and return the other fields. Raises ApiRequestError."""
@@ -111,7 +112,7 @@ class AudioRoutes:
                     if part.name == "file":
                         found = True
                         await _save_part(part, target, self._deps.options.body_limit)
-                    else:
+                    elif len(fields) < _MAX_FIELDS:
                         fields[part.name[:100]] = (await part.read_chunk(_MAX_FIELD)).decode("utf-8", "replace")
         except TimeoutError:
             raise ApiRequestError(408, "The request did not come whole in time.") from None

@@ -144,7 +144,7 @@ async def build_inbound(
     for file in files:
         if file.is_recording:
             heard = await listener.hear_recording(await _save_file(file, listener.folder), "voice message")
-            text = text.replace(file.placeholder, heard.words).strip()
+            text = text.replace(file.placeholder, heard.words).strip("\n")
             notes.append(program_note(f"[A voice message came along. {heard.note}]"))
         else:
             notes.append(program_note(f"[A file came along, saved as {await _save_file(file, folder)}.]"))
