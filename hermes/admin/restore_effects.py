@@ -60,7 +60,7 @@ PASSIVE_TABLES = frozenset(
         "meta", "sessions", "epochs", "messages", "changes", "compactions", "undos", "spend",
         "checkpoints", "checkpoint_files", "checkpoint_folders", "key_cooldowns", "key_uses", "usefulness", "audit",
         "marked_files", "chat_cursors", "chat_sessions", "pairing_failures", "api_sessions", "api_responses",
-        "todo_lists", "pairing_requests", "pairing_questions", "direct_chats", "code_runs",
+        "todo_lists", "pairing_requests", "pairing_questions", "direct_chats", "code_runs", "chat_voices",
     }
 )  # fmt: skip
 """Tables whose rows do nothing before a person, or a row of those above, goes on with them."""
