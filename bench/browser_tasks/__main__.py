@@ -120,13 +120,13 @@ async def main(peers: Path | None, only: str, show: bool) -> int:
     missing = find_missing(peers)
     for name, reason in missing.items():
         print(f"{name} is left out: {reason}")
-    runs: list[tuple[AnyProgram, dict[str, Outcome]]] = []
-    with serve_tasks() as site:
-        runs.append(await run_all(lambda: run_hermes(site.port), hermes_scripts, tasks, site, show))
+    with serve_tasks() as own, serve_tasks() as first, serve_tasks() as second:
+        work = [run_all(lambda: run_hermes(own.port), hermes_scripts, tasks, own, show)]
         if peers is not None and "Playwright MCP" not in missing:
-            runs.append(await run_all(lambda: run_playwright(peers), playwright_scripts, tasks, site, show))
+            work.append(run_all(lambda: run_playwright(peers), playwright_scripts, tasks, first, show))
         if peers is not None and "agent-browser" not in missing:
-            runs.append(await run_all(lambda: run_agent_browser(peers), agent_browser_scripts, tasks, site, show))
+            work.append(run_all(lambda: run_agent_browser(peers), agent_browser_scripts, tasks, second, show))
+        runs = await asyncio.gather(*work)
     print_table(runs, tasks)
     return int(any(one.failure for one in runs[0][1].values()))
 

@@ -25,7 +25,7 @@ _CALL_SECONDS = 60.0
 _LIMIT = 1 << 24
 _THINK_SECONDS = 0.25
 """A model takes longer than that between two calls: pages go on meanwhile."""
-_READS = ("snapshot", "get", "find", "tab", "dialog", "wait")
+_READS = ("snapshot", "get", "eval", "tab", "dialog", "wait")
 """Commands whose results are read before the next one is written."""
 
 
