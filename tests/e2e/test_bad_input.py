@@ -198,7 +198,7 @@ async def test_a_certificate_that_nobody_trusts_and_one_that_is_given(tmp_path: 
     ("sets", "said"),
     [
         ("video", "No tool of the set(s) video exists in this version. Sets are: "),
-        ("browser", "No tool of the set(s) browser exists in this version. Sets are: "),
+        ("computer_use", "No tool of the set(s) computer_use exists in this version. Sets are: "),
         ("", "There is no toolset ''. Sets are: "),
         ("fil", "There is no toolset 'fil'. Did you mean 'file'? Sets are: "),
     ],
@@ -224,7 +224,7 @@ async def test_a_refused_tool_set_is_told_in_whole_chinese_sentences() -> None:
     async with ScriptedServer([]) as server:
         with TempHome.for_server(server.url) as home:
             home.more["HERMES_LANGUAGE"] = "zh"
-            done = await run_hermes(home, "-z", "x", "-t", "browser")
+            done = await run_hermes(home, "-z", "x", "-t", "computer_use")
     assert done.stderr.startswith(
-        "hermes: 工具集 browser 在这个版本中没有工具。工具集有：clarify, code_execution, coding, "
+        "hermes: 工具集 computer_use 在这个版本中没有工具。工具集有：browser, browser-cdp, clarify, "
     )

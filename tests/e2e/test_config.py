@@ -95,7 +95,7 @@ async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
         ("model.provider", "openruter", "Did you mean 'openrouter'?"),
         ("toolsets", "[fil]", "Did you mean 'file'?"),
         ("disabled_toolsets", "[web_search]", "its set is `web`"),
-        ("toolsets", "[browser]", "browser holds no tools in this version"),
+        ("toolsets", "[computer_use]", "computer_use holds no tools in this version"),
         ("toolsets", "[a", "cannot be read"),
         ("toolsets", "file", "a list, such as [a, b]"),
         ("spending.day.usd", "-1", "from zero on"),
