@@ -127,3 +127,12 @@ def test_the_suite_cannot_reach_the_network() -> None:
         outside.connect(("192.0.2.1", 9))
     with pytest.raises(RuntimeError, match=r"example\.com"):
         socket.getaddrinfo("example.com", 80)
+
+
+def test_no_private_key_lies_in_the_tree() -> None:
+    """Keys of tests are made when they run: a file of one that was left behind would be published."""
+    key = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{100}")
+    folders = [ROOT / name for name in ("hermes", "tests", "bench", "docs", "scripts", "requirements")]
+    files = [*ROOT.glob("*"), *(path for folder in folders for path in folder.rglob("*"))]
+    found = [path for path in files if path.is_file() and path.suffix != ".pyc" and key.search(path.read_bytes())]
+    assert len(files) > 2_000 and found == []
