@@ -66,8 +66,8 @@ def _switch_result(done: "ToolsetChange", *, on: bool) -> VerbResult:
 
 
 def _format_toolset(row: Plain, said: set[str]) -> list[str]:
-    """Format a tool set on one line, which fits into a terminal, and a line for each of its hidden tools that no set
-    before it has `said`.
+    """Format a tool set on one line, which fits into a terminal, and a line for each reason that hides tools of it
+    which no set before it has `said`.
     """
     columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 60) if sys.stdout.isatty() else 0
     state = tr("on") if row["on"] else tr("off")
@@ -79,8 +79,8 @@ def _format_toolset(row: Plain, said: set[str]) -> list[str]:
     line = escape_unseen_characters(f"{pad_text(str(row['name']), 16)} {pad_text(state, 4)} ")
     hidden = row["hidden"]
     assert isinstance(hidden, dict)
-    lines = [f"  {one}" for one in _format_hidden(hidden) if one not in said]
-    said.update(_format_hidden(hidden))
+    lines = [f"  {one}" for one in _format_hidden({name: why for name, why in hidden.items() if name not in said})]
+    said.update(hidden)
     if not columns:
         return [line + description + why, *lines]
     room = columns - measure_width(line) - measure_width(why)
@@ -88,10 +88,17 @@ def _format_toolset(row: Plain, said: set[str]) -> list[str]:
 
 
 def _format_hidden(hidden: Mapping[str, str]) -> list[str]:
-    """Return a line for each tool that cannot work, with the reason."""
+    """Return a line for each reason why tools cannot work, with their names."""
+    tools: dict[str, list[str]] = {}
+    for name, why in hidden.items():
+        tools.setdefault(localize(why), []).append(name)
     return [
-        escape_unseen_characters(tr("{name} is hidden: {why}.", name=name, why=localize(why)))
-        for name, why in hidden.items()
+        escape_unseen_characters(
+            tr("{names} are hidden: {why}.", names=", ".join(names), why=why)
+            if len(names) > 1
+            else tr("{name} is hidden: {why}.", name=names[0], why=why)
+        )
+        for why, names in tools.items()
     ]
 
 

@@ -86,7 +86,10 @@ async def test_a_home_without_a_log_says_that_nothing_went_wrong() -> None:
         told = (await run_hermes(home, "tools")).stdout
     assert (done.code, done.stdout) == (0, "Nothing has gone wrong yet, so there is no log.\n")
     assert "unless" not in told and any(line.split()[:2] == ["file", "on"] for line in told.splitlines())
-    assert all(line.strip() and not line.startswith(" ") for line in told.splitlines())
+    # A line for each set, and below it one for each reason that hides tools of it.
+    more = [line for line in told.splitlines() if line.startswith(" ") or not line.strip()]
+    assert all(line.endswith(".") and " hidden: " in line for line in more)
+    assert [line.partition(":")[0].split()[-3] for line in more] == ["image_generate", "ha_call_service"]
 
 
 async def test_the_status_in_chinese_has_no_english_sentence() -> None:
