@@ -156,7 +156,7 @@ async def measure_snapshots(program: str, site: str, rounds: int) -> Iterator[tu
             browser = OpenBrowser(running.connection)
             await browser.start()
             tab = await browser.get_current_tab()
-            for path in ("/", "/table"):
+            for path in ("/", "/table", "/long-table"):
                 await navigate(tab, f"{site}{path}")
                 told = await PageReporter(browser).describe_after(tab)
                 taken = []

@@ -26,12 +26,17 @@ _FORM = """<title>Form</title><form onsubmit="event.preventDefault();send()">
 n.onkeyup = () => keys.textContent = 'keys ' + (keys.n = (keys.n || 0) + 1);
 function send() { o.textContent = ['Sent', n.value, p.value.length, s.value, t.value, d.value, e.textContent,
 k.checked].join('/') }</script>"""
-_ROWS = "".join(
-    f'<tr><td>{n}</td><td>Item {n}</td><td><a href="/item/{n}">open</a></td>'
-    f"<td><button onclick=\"this.closest('tr').remove()\">Delete</button></td></tr>"
-    for n in range(300)
-)
-_TABLE = f"<title>Table</title><h1>Items</h1><table>{_ROWS}</table><h2>The end</h2>"
+
+
+def _build_table(count: int) -> str:
+    rows = "".join(
+        f'<tr><td>{n}</td><td>Item {n}</td><td><a href="/item/{n}">open</a></td>'
+        f"<td><button onclick=\"this.closest('tr').remove()\">Delete</button></td></tr>"
+        for n in range(count)
+    )
+    return f"<title>Table</title><h1>Items</h1><table>{rows}</table><h2>The end</h2>"
+
+
 _ENDLESS = """<title>Endless</title><h1>Feed</h1><ul id="l"></ul><div id="end">Loading</div><script>
 let n = 0, busy = false; async function more() { if (busy) return; busy = true;
 const names = await (await fetch('/more?from=' + n)).json();
@@ -99,7 +104,8 @@ onpointerup = e => { if (held && e.target === z) o.textContent = 'put'; held = f
 _PAGES = {
     "/": _INDEX,
     "/form": _FORM,
-    "/table": _TABLE,
+    "/table": _build_table(300),
+    "/long-table": _build_table(420),
     "/endless": _ENDLESS,
     "/frames": _FRAMES,
     "/inner": _INNER,
