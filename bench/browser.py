@@ -176,11 +176,14 @@ async def main(rounds: int) -> None:
             if find_program(program) is None:
                 print(f"{program}: not installed")
                 continue
-            bare = statistics.median([await measure_bare(program, site) for _ in range(3)])
-            runs = [await measure_start(program, site) for _ in range(rounds)]
-            wall, cpu, mine, memory, further = (statistics.median(column) for column in zip(*runs, strict=True))
+            alone, runs = [], []
+            for _ in range(rounds):
+                alone.append(await measure_bare(program, site))
+                runs.append(await measure_start(program, site))
+            bare = statistics.mean(alone)  # the kernel counts in hundredths of a second
+            wall, cpu, mine, memory, further = (statistics.mean(column) for column in zip(*runs, strict=True))
             print(f"{program}: {wall:.2f} s to a page that is told (of {rounds} runs: {min(runs)[0]:.2f} to", end=" ")
-            print(f"{max(runs)[0]:.2f}); CPU {cpu:.2f} + {mine:.2f} s of ours, alone {bare:.2f} s:", end=" ")
+            print(f"{max(runs)[0]:.2f}); CPU {cpu:.3f} + {mine:.3f} s of ours, alone {bare:.3f} s:", end=" ")
             print(f"{(cpu + mine) / bare:.2f} times; {memory:.0f} MB, each further page {further:.1f} MB")
             for path, nodes, milliseconds, characters in await measure_snapshots(program, site, 15):
                 print(f"  {path}: {nodes} nodes, {milliseconds:.1f} ms, {characters} characters")
