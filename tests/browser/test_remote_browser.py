@@ -92,6 +92,7 @@ async def list_pages(connection: CdpConnection) -> list[tuple[str, str]]:
 _PERSONS = "<title>Mine</title><script>setInterval(() => fetch('/tick'), 50)</script>"
 _PAGE = """<title>Shop</title><button onclick="document.title = 'Bought'">Buy</button>
 <a target=_blank href=http://127.0.0.1:PORT/blank id=link>x</a><input type=file aria-label=File>
+<object data=http://frame.example/object></object>
 <iframe src=http://frame.example/></iframe><script>
 new Image().src = 'http://127.0.0.1:PORT/image'; new Image().src = 'http://inner.example/name';
 window.open('http://127.0.0.1:PORT/window'); link.click();
@@ -161,3 +162,13 @@ async def test_a_connection_that_dies_is_a_browser_that_has_ended(tmp_path: Path
 async def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(BrowserError, match=r"browser\.cdp_url"):
         await connect_remote(address)
+
+
+async def test_what_answers_with_something_else_is_told_without_the_address(tmp_path: Path) -> None:
+    async with SmallWeb().running() as web:
+        at = f"127.0.0.1:{web._port}"
+        with pytest.raises(BrowserError, match=rf"http://{at} cannot be reached: what answers there is no browser"):
+            await connect_remote(f"http://{at}")
+        with pytest.raises(BrowserError, match=rf"ws://{at} cannot be reached: it answers with status 200") as caught:
+            await connect_remote(f"ws://{at}/?token=made-up")
+        assert "made-up" not in str(caught.value)

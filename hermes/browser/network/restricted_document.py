@@ -17,9 +17,9 @@ _LEFT_OUT = frozenset({"content-encoding", "content-length", "transfer-encoding"
 """What holds for the body as it came, and not as it is given on."""
 _POLICY = (
     "sandbox allow-scripts allow-same-origin allow-forms allow-modals allow-pointer-lock allow-top-navigation;"
-    " worker-src 'none'; connect-src 'self' http: https: data: blob:"
+    " worker-src 'none'; object-src 'none'; fenced-frame-src 'none'; connect-src 'self' http: https: data: blob:"
 )
-"""No new windows, no workers, no downloads, no web sockets to other sites."""
+"""No new windows, no workers, no downloads, no web sockets to other sites, and no documents that come otherwise."""
 
 
 class Header(Struct):

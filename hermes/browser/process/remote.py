@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _END_SECONDS = 5.0
+_HEARTBEAT_SECONDS = 30.0
+"""Seconds between the signs of life that are asked for; one that does not answer is gone."""
 _MAX_ANSWER = 1 << 16
 _SOCKETS = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 ADDRESS_HINT = N_(
@@ -90,16 +92,15 @@ async def connect_remote(address: str) -> RemoteBrowser:
         from aiohttp import ClientError, ClientSession
     except ImportError:
         problem = N_("A remote browser needs aiohttp, which is not installed.")
-        raise BrowserError(problem, N_("Install it with: pip install 'hermes[gateway]'.")) from None
+        raise BrowserError(problem, N_("Install it with: pip install 'hermes-anew[gateway]'.")) from None
     session = ClientSession()
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             socket = await _open_socket(session, address)
     except (ClientError, OSError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
         await session.close()
-        reason = str(error).partition("\n")[0][:200] if not isinstance(error, TimeoutError) else "it takes too long"
-        problem = N_("The browser at {address} cannot be reached: {reason}.", address=shown, reason=reason)
-        raise BrowserError(problem, ADDRESS_HINT) from None
+        said = N_("The browser at {address} cannot be reached: {reason}.", address=shown, reason=_explain(error))
+        raise BrowserError(said, ADDRESS_HINT) from None
     except BaseException:
         await session.close()
         raise
@@ -115,6 +116,19 @@ async def connect_remote(address: str) -> RemoteBrowser:
     return remote
 
 
+def _explain(error: Exception) -> str:
+    """Return why there is no connection, without the address, which may hold a key."""
+    from aiohttp import ClientConnectorError, ClientResponseError
+
+    if isinstance(error, TimeoutError):
+        return N_("it takes too long")
+    if isinstance(error, ClientResponseError):
+        return N_("it answers with status {status}", status=error.status)
+    if isinstance(error, ClientConnectorError):
+        return error.os_error.strerror or type(error.os_error).__name__
+    return N_("what answers there is no browser with remote debugging")
+
+
 async def _open_socket(session: "ClientSession", address: str) -> "ClientWebSocketResponse":
     parts = urlsplit(address)
     if parts.scheme in ("http", "https"):
@@ -125,4 +139,4 @@ async def _open_socket(session: "ClientSession", address: str) -> "ClientWebSock
         # What it says of its own host is not followed: the address is what the person has named.
         path = urlsplit(msgspec.json.decode(body, type=_Version).address).path
         parts = parts._replace(scheme=_SOCKETS[parts.scheme], path=path, query="", fragment="")
-    return await session.ws_connect(parts.geturl(), max_msg_size=SOCKET_LIMIT, compress=0)
+    return await session.ws_connect(parts.geturl(), max_msg_size=SOCKET_LIMIT, heartbeat=_HEARTBEAT_SECONDS)
