@@ -13,9 +13,11 @@ import pytest
 from hermes.browser.cdp import CdpConnection
 from hermes.browser.fields import upload_files
 from hermes.browser.pointer import click
+from hermes.browser.process.browser_state import read_browser_state
 from hermes.browser.process.launch import BrowserStarter
 from hermes.browser.process.remote import OUTSIDE_NOTICE, connect_remote
 from hermes.browser.session_browser import BrowserPlan, SessionBrowser
+from hermes.config.home import locate_home
 from hermes.core.errors import BrowserError
 from hermes.execution.sandbox.probe import SandboxProbe
 from hermes.execution.supervisor import Supervisors
@@ -162,6 +164,16 @@ async def test_a_connection_that_dies_is_a_browser_that_has_ended(tmp_path: Path
 async def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(BrowserError, match=r"browser\.cdp_url"):
         await connect_remote(address)
+
+
+async def test_the_state_names_the_address_without_its_key(tmp_path: Path) -> None:
+    environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
+    (tmp_path / "config.yaml").write_text("browser: {cdp_url: 'wss://far.example/path?token=made-up'}\n")
+    state = await read_browser_state(environ, locate_home(environ))
+    assert (state.remote, state.program, state.problem) == ("wss://far.example", "", "")
+    (tmp_path / "config.yaml").write_text("browser: {cdp_url: 'file:///made-up'}\n")
+    state = await read_browser_state(environ, locate_home(environ))
+    assert state.remote == "" and "browser.cdp_url" in state.problem
 
 
 async def test_what_answers_with_something_else_is_told_without_the_address(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hermes.core.errors import BrowserError
 MAX_BODY = 20 << 20
 """The most bytes of one document."""
 _PART = 1 << 20
-_LEFT_OUT = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""What holds for the body as it came, and not as it is given on."""
+_LEFT_OUT = frozenset({"content-encoding", "content-length", "transfer-encoding", "reporting-endpoints"})
+"""What holds for the body as it came, and not as it is given on; and where reports go, which nobody would judge."""
 _POLICY = (
     "sandbox allow-scripts allow-same-origin allow-forms allow-modals allow-pointer-lock allow-top-navigation;"
     " worker-src 'none'; object-src 'none'; fenced-frame-src 'none'; connect-src 'self' http: https: data: blob:"
