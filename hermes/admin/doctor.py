@@ -223,6 +223,11 @@ async def _check_browser(environ: Mapping[str, str], home: HermesHome) -> list[D
         state = await read_browser_state(environ, home)
     except (HermesError, OSError):
         return []  # told by the check of the settings
+    if state.remote:
+        said = N_(
+            "The agent uses the browser at {address}, outside of the sandbox and the proxy.", address=state.remote
+        )
+        return [DoctorCheck(name="browser", state=OK, said=said)]
     if not state.problem:
         return [DoctorCheck(name="browser", state=OK, said=N_("The agent can use {path}.", path=state.program))]
     return [DoctorCheck(name="browser", state=WARNING, said=state.problem, advice=state.advice)]

@@ -148,6 +148,8 @@ async def _upload(tab: Tab, ref: str, paths: Sequence[str]) -> None:
         node_id, session, state = await _ask_for_chooser(tab, ref, target)
     if len(paths) > 1 and state == "one":
         raise BrowserError(f"{ref} {target.label} takes one file only.")
+    if tab.is_remote:
+        raise BrowserError("Files cannot be uploaded in a remote browser.", "The person can upload it themselves.")
     files = [*paths] if tab.upload_folder is None else await copy_files(tab.upload_folder, paths)
     await session.call("DOM.setFileInputFiles", {"files": files, "backendNodeId": node_id})
     tab.chooser = None

@@ -1,6 +1,7 @@
 """A running browser as one session uses it: its tabs, of which one is the current one, and its downloads."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine
 from functools import partial
@@ -59,6 +60,10 @@ class BrowserOptions(Struct, frozen=True, kw_only=True):
     max_tabs: int = MAX_TABS
     guard: TargetGuard | None = None
     """Knows each target before it runs."""
+    context_id: str = ""
+    """The context of a remote browser in which our tabs are: nothing else there is attached to. Empty: the browser is
+    ours, with all that is in it.
+    """
 
 
 DEFAULT_OPTIONS = BrowserOptions()
@@ -87,6 +92,10 @@ class OpenBrowser:
     async def start(self) -> None:
         """Attach to the pages that there are, and to all that will be. Raises BrowserError."""
         self.connection.set_handler("", self._take_event)
+        if context_id := self._options.context_id:
+            params = {"behavior": "deny", "browserContextId": context_id}
+            await self.connection.call("Browser.setDownloadBehavior", params)
+            return
         await self.connection.call("Browser.setDownloadBehavior", self.downloads.settings)
         await self.connection.call("Target.setAutoAttach", {**AUTO_ATTACH, "filter": _TAB_FILTER})
 
@@ -128,7 +137,11 @@ class OpenBrowser:
             await self.close_tab(crashed.number)
         if len(self.tabs) >= self._options.max_tabs:
             raise BrowserError(f"{len(self.tabs)} tabs are open, and no more may be.", "Close one by browser_tabs.")
-        made = await self.connection.call_for(CreatedTarget, "Target.createTarget", {"url": "about:blank"})
+        context_id = self._options.context_id
+        params = {"url": "about:blank", **({"browserContextId": context_id} if context_id else {})}
+        made = await self.connection.call_for(CreatedTarget, "Target.createTarget", params)
+        if context_id:
+            await self.connection.call("Target.attachToTarget", {"targetId": made.target_id, "flatten": True})
         try:
             async with asyncio.timeout(START_SECONDS):
                 while made.target_id not in self._by_target:
@@ -142,6 +155,9 @@ class OpenBrowser:
         """Close a tab, whatever its page says to that."""
         tab = self.find_tab(number)
         self._drop_tab(tab)
+        if self._options.context_id:  # what its page sends as it goes is judged still
+            with contextlib.suppress(BrowserError):
+                await tab.session.call("Page.navigate", {"url": "about:blank"}, seconds=_END_SECONDS)
         await self.connection.call("Target.closeTarget", {"targetId": tab.main_frame}, timeout=5.0)
 
     async def _select(self, tab: Tab) -> Tab:
@@ -204,6 +220,7 @@ class OpenBrowser:
         self._last_number += 1
         tab = Tab(self._last_number, session, self.refs, self._take_event)
         tab.upload_folder = self._options.upload_folder
+        tab.is_remote = bool(self._options.context_id)
         self.tabs[tab.number] = self._by_target[tab.main_frame] = tab
         self._by_session[session.session_id] = tab
         tab.prepare_page()

@@ -17,6 +17,7 @@ from hermes.browser.page_report import PageReporter
 from hermes.browser.process.launch import BrowserFolders, BrowserStarter, LaunchedBrowser, launch_browser
 from hermes.browser.process.profile import BrowserProfileFolder
 from hermes.browser.process.programs import INSTALL_HINT, PROGRAM_HINT, choose_program
+from hermes.browser.process.remote import OUTSIDE_NOTICE, RemoteBrowser, connect_remote
 from hermes.browser.uploads import UPLOAD_FOLDER
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
@@ -43,6 +44,8 @@ class BrowserPlan(Struct, frozen=True, kw_only=True):
     """The profile that the person signs in to; None: one in memory, which is gone afterwards."""
     program: str = ""
     """The browser to start; empty: one of this machine."""
+    cdp_url: str = ""
+    """The address of a remote browser to use; empty: one of this machine."""
     allowed_methods: tuple[str, ...] = ()
     idle_seconds: float = 600.0
     policy: UrlPolicy = UrlPolicy()
@@ -61,6 +64,7 @@ def build_session_browser(
         downloads=downloads,
         profile=BrowserProfileFolder(home.browser) if chosen.profile is BrowserProfile.KEPT else None,
         program=chosen.program,
+        cdp_url=chosen.cdp_url,
         allowed_methods=chosen.cdp_methods,
         idle_seconds=chosen.inactivity_timeout,
         policy=UrlPolicy(private=settings.security.allow_private_urls),
@@ -71,8 +75,9 @@ def build_session_browser(
 class _Running(Struct, frozen=True, eq=False):
     """A browser that runs, with what belongs to it."""
 
-    launched: LaunchedBrowser
-    proxy: EgressProxy
+    launched: LaunchedBrowser | RemoteBrowser
+    proxy: EgressProxy | None
+    """None for a remote browser, whose network is its own."""
     guard: RequestGuard
     pages: PageReporter
 
@@ -139,7 +144,7 @@ class SessionBrowser:
 
     async def _start(self) -> _Running:
         try:
-            return await self._launch()
+            return await (self._connect() if self._plan.cdp_url else self._launch())
         except BaseException:
             self._held.close()
             raise
@@ -169,6 +174,22 @@ class SessionBrowser:
             undo.pop_all()
         return _Running(launched, proxy, guard, PageReporter(tabs))
 
+    async def _connect(self) -> _Running:
+        """Connect to the remote browser that the person has named."""
+        async with contextlib.AsyncExitStack() as undo:
+            remote = await connect_remote(self._plan.cdp_url)
+            undo.push_async_callback(remote.close)
+            guard = RequestGuard(remote.connection, self._rules, only_own=True)
+            undo.push_async_callback(guard.close)
+            await guard.start()
+            tabs = OpenBrowser(remote.connection, BrowserOptions(guard=guard, context_id=remote.context_id))
+            undo.push_async_callback(tabs.close)
+            await tabs.start()
+            first = await tabs.get_current_tab()
+            first.add_note(OUTSIDE_NOTICE)
+            undo.pop_all()
+        return _Running(remote, None, guard, PageReporter(tabs))
+
     def _prepare_folders(self) -> BrowserFolders:
         """Make the folders, private to their owner, and lock the profile. Raises BrowserError and OSError."""
         plan = self._plan
@@ -184,7 +205,8 @@ class SessionBrowser:
         running, self._running = self._running, None
         try:
             if running is not None:
-                await running.proxy.close()  # first, so that nothing leaves while pages close
+                if running.proxy is not None:
+                    await running.proxy.close()  # first, so that nothing leaves while pages close
                 await running.pages.browser.close()
                 await running.guard.close()
                 await running.launched.close()

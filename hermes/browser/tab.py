@@ -104,6 +104,8 @@ class Tab:
         self.is_closed = False
         self.upload_folder: Path | None = None
         """Where files for forms are copied to; None: the browser reads them where they are."""
+        self.is_remote = False
+        """Whether its browser is not of this machine, so that files of here are none there."""
         self.secret_nodes: set[tuple[str, int]] = set()
         """Fields that are, or once were, fields of passwords, by session and node."""
         self.is_ready = asyncio.Event()

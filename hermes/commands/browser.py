@@ -61,6 +61,10 @@ def _describe_state(state: "BrowserState") -> list[str]:
     from hermes.config.tool_settings import BrowserProfile
 
     lines = [tr("Browser: {path}", path=state.program)] if state.program else []
+    if state.remote:
+        lines.append(tr("Browser: the one at {address}, which `browser.cdp_url` names", address=state.remote))
+        lines.append(tr("It is outside of the sandbox, and what it loads does not go through the proxy of Hermes."))
+        return [escape_unseen_characters(one) for one in lines]
     if state.problem:
         lines += [localize(state.problem), *([localize(state.advice)] if state.advice else [])]
     if state.profile is BrowserProfile.MEMORY:

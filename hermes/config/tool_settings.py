@@ -56,6 +56,10 @@ class BrowserSettings(Struct, frozen=True):
 
     program: str = ""
     """The browser to start, by its path; empty: the first that this machine has."""
+    cdp_url: str = ""
+    """A Chromium with remote debugging to use in place of one of this machine, `http://HOST:PORT` or `ws://...`. It
+    runs outside of the sandbox and of the proxy.
+    """
     profile: BrowserProfile = BrowserProfile.MEMORY
     """`memory`: every session's browser begins empty, and leaves nothing. `kept`: it has the profile of the home, in
     which you sign in to sites by `hermes browser login`; one session at a time uses it.

@@ -38,7 +38,7 @@ class SmallWeb:
         """The addresses of names; of all others a public one."""
         self._port = 0
 
-    async def resolve(self, host: str, _port: int) -> list[str]:
+    async def resolve(self, host: str, port: int) -> list[str]:
         """Return the addresses of a name."""
         return self.names.get(host, [PUBLIC])
 

@@ -11,10 +11,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hermes.browser.cdp import CdpConnection
+from hermes.browser.network.restricted_document import Header, restrict_document
 from hermes.browser.network.site_rules import PageRequest, SiteRules
 from hermes.browser.protocol import FrameEvent, TargetInfo
 from hermes.browser.tab import Tab
 from hermes.browser.target_session import TargetSession
+from hermes.core.errors import BrowserError
 from hermes.i18n.messages import N_
 from hermes.safety.urls import judge_url
 from hermes.util.cancellation import cancel_tasks
@@ -28,6 +30,8 @@ _FRAME_SECONDS = 1.0
 _MAX_ADDRESS = 120
 _PAGES = frozenset({"page", "iframe"})
 _SMALL_BUFFERS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+_EVERY_REQUEST = {"urlPattern": "*"}
+_EVERY_DOCUMENT = {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"}
 _SHARED_WORKERS = frozenset({"service_worker", "shared_worker"})
 
 
@@ -43,6 +47,9 @@ class _Paused(Struct, rename="camel"):
     request: _Request
     frame_id: str = ""
     resource_type: str = ""
+    response_status_code: int | None = None
+    response_error_reason: str = ""
+    response_headers: list[Header] = []
 
 
 class _Socket(Struct):
@@ -52,15 +59,22 @@ class _Socket(Struct):
 class RequestGuard:
     """The watch over one browser. `start` begins it, before any page is open; `close` ends what waits for an answer.
 
-    `end_tunnels` ends the connections to a host and port.
+    `end_tunnels` ends the connections to a host and port. With `only_own` it watches the targets it is told of and no
+    others, as in a browser that has tabs of somebody else; names are looked up here then, since no proxy does it.
     """
 
     def __init__(
-        self, connection: CdpConnection, rules: SiteRules, end_tunnels: Callable[[str, int], None] | None = None
+        self,
+        connection: CdpConnection,
+        rules: SiteRules,
+        end_tunnels: Callable[[str, int], None] | None = None,
+        *,
+        only_own: bool = False,
     ) -> None:
         self._connection = connection
         self._rules = rules
         self._end_tunnels = end_tunnels
+        self._only_own = only_own
         self._tabs: dict[str, Tab] = {}
         """The tab of each session."""
         self._targets: dict[str, TargetInfo] = {}
@@ -72,7 +86,8 @@ class RequestGuard:
     async def start(self) -> None:
         """Begin the watch. Raises BrowserError."""
         self._connection.set_watch(self._take_event)
-        await self._connection.call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+        if not self._only_own:
+            await self._connection.call("Fetch.enable", {"patterns": [_EVERY_REQUEST]})
 
     def prepare_target(self, session: TargetSession, tab: Tab | None) -> bool:
         """Get to know a target before anything of it runs; return whether it may run at all.
@@ -81,6 +96,12 @@ class RequestGuard:
         """
         if tab is None or session.target.type in _SHARED_WORKERS:
             return False
+        if self._only_own:
+            if session.target.type not in _PAGES:
+                return False
+            session.post("Fetch.enable", {"patterns": [_EVERY_REQUEST, _EVERY_DOCUMENT]})
+            session.post("Network.setBypassServiceWorker", {"bypass": True})
+            session.post("Page.setPrerenderingAllowed", {"isAllowed": False})
         self._tabs[session.session_id] = tab
         self._targets[session.session_id] = session.target
         if session.target.type in _PAGES:
@@ -117,7 +138,7 @@ class RequestGuard:
 
     def _take_event(self, session_id: str, method: str, params: Raw) -> bool:
         if method == "Fetch.requestPaused":
-            self._take_request(msgspec.json.decode(params, type=_Paused))
+            self._take_request(session_id, msgspec.json.decode(params, type=_Paused))
             return True
         if method == "Page.frameAttached" and (tab := self._tabs.get(session_id)) is not None:
             self._add_frame(msgspec.json.decode(params, type=FrameEvent).frame_id, tab)
@@ -132,15 +153,17 @@ class RequestGuard:
             if self._end_tunnels is not None:
                 self._end_tunnels(*refused)  # one that is open may take the socket (RFC 8441)
 
-    def _take_request(self, paused: _Paused) -> None:
+    def _take_request(self, session_id: str, paused: _Paused) -> None:
         if len(self._tasks) >= _MAX_PAUSED:
-            self._fail(paused)
+            self._fail(session_id, paused)
             return
-        task = asyncio.create_task(self._judge(paused), name="a request of a page")
+        has_answer = paused.response_status_code is not None or paused.response_error_reason
+        work = self._give_on(session_id, paused) if has_answer else self._judge(session_id, paused)
+        task = asyncio.create_task(work, name="a request of a page")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _judge(self, paused: _Paused) -> None:
+    async def _judge(self, session_id: str, paused: _Paused) -> None:
         request, why, tab = paused.request, N_("its page is gone"), None
         try:
             tab = await self._find_tab(paused)
@@ -156,16 +179,36 @@ class RequestGuard:
                     and (tab is None or paused.frame_id == tab.main_frame),
                 )
             )
+            if self._only_own and not why:
+                why = N_("its page is gone")  # should this be cancelled
+                why = await self._rules.explain_refused_name(request.url)
         finally:
             if why:
-                self._fail(paused)
+                self._fail(session_id, paused)
             else:
-                self._connection.post("Fetch.continueRequest", {"requestId": paused.request_id})
+                self._connection.post("Fetch.continueRequest", {"requestId": paused.request_id}, session_id)
         if why and tab is not None:
             is_page = paused.resource_type == "Document"  # a tab that shows no page yet tells no text of a redirect
             url = to_one_line(_drop_path(request.url) if is_page else request.url, _MAX_ADDRESS)
             method = to_one_line(request.method, 20)
             tab.add_note(N_("{method} {url} was refused: {reason}.", method=method, url=url, reason=why))
+
+    async def _give_on(self, session_id: str, paused: _Paused) -> None:
+        """Give on the answer to a request for a document."""
+        status = paused.response_status_code
+        if status is None or 300 <= status < 400:
+            self._connection.post("Fetch.continueResponse", {"requestId": paused.request_id}, session_id)
+            return
+        is_given = False
+        try:
+            await restrict_document(self._connection, session_id, paused.request_id, status, paused.response_headers)
+            is_given = True
+        except BrowserError as error:
+            if (tab := self._tabs.get(session_id)) is not None:
+                tab.add_note(error.message)
+        finally:
+            if not is_given:
+                self._fail(session_id, paused)
 
     async def _find_tab(self, paused: _Paused) -> Tab | None:
         """Return the tab of a request. A page that opens in a frame may be asked for before the frame is told of."""
@@ -178,9 +221,9 @@ class RequestGuard:
                 return None
         return self._frames.get(paused.frame_id)
 
-    def _fail(self, paused: _Paused) -> None:
+    def _fail(self, session_id: str, paused: _Paused) -> None:
         params = {"requestId": paused.request_id, "errorReason": "BlockedByClient"}
-        self._connection.post("Fetch.failRequest", params)
+        self._connection.post("Fetch.failRequest", params, session_id)
 
 
 def _drop_path(url: str) -> str:

@@ -124,6 +124,17 @@ class SiteRules:
                 raise ProxyRefusal("502 Bad Gateway", error.reason) from None
             raise HostNotAllowed(host, error.reason) from None
 
+    async def explain_refused_name(self, url: str) -> str:
+        """Return why the host of a request may not be connected to, by where its name leads; empty where it may."""
+        judged = judge_url(url, self._opened)
+        try:
+            await self.resolve_allowed(judged.host, judged.port, None)
+        except HostNotAllowed:
+            return N_("its name leads to an address that pages may not reach")
+        except ProxyRefusal:
+            return N_("its name cannot be looked up here")
+        return ""
+
     async def explain_refused_stream(self, host: str, port: int, opening: bytes) -> str:
         """Return why a connection must end: nothing but HTTPS is spoken, and web sockets of open sites by their own
         pages.

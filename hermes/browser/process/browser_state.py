@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from hermes.browser.process.profile import BrowserProfileFolder
 from hermes.browser.process.programs import BOX_HINT, INSTALL_HINT, PROGRAM_HINT, choose_program
+from hermes.browser.process.remote import ADDRESS_HINT, describe_address
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.tool_settings import BrowserProfile
@@ -24,6 +25,8 @@ class BrowserState(Struct, frozen=True, kw_only=True):
     """What the agent's browser is on this machine. `problem` is why it cannot be started; empty where it can."""
 
     program: str
+    remote: str = ""
+    """The address of a remote browser, which is used in place of the program; empty: none is set."""
     profile: BrowserProfile
     profile_folder: str
     has_profile: bool
@@ -41,8 +44,13 @@ async def read_browser_state(environ: Mapping[str, str], home: HermesHome) -> Br
     """Return which browser the agent would use, and what is in its way. Nothing is started."""
     settings = load_settings(home).settings.browser
     program = choose_program(settings.program, environ)
-    problem, advice = "", ""
-    if program is None:
+    remote, problem, advice = "", "", ""
+    if settings.cdp_url:
+        try:
+            remote = describe_address(settings.cdp_url)
+        except BrowserError as error:
+            problem, advice = error.message, ADDRESS_HINT
+    elif program is None:
         problem, advice = N_("There is no browser on this machine."), INSTALL_HINT
         if settings.program:
             problem = N_("There is no browser at {path}, which `browser.program` names.", path=settings.program)
@@ -54,7 +62,8 @@ async def read_browser_state(environ: Mapping[str, str], home: HermesHome) -> Br
             advice = BOX_HINT
     profile = open_profile(home)
     return BrowserState(
-        program=program.path if program is not None else "",
+        program=program.path if program is not None and not settings.cdp_url else "",
+        remote=remote,
         profile=settings.profile,
         profile_folder=str(profile.path),
         has_profile=profile.path.exists(),
