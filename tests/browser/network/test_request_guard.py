@@ -96,3 +96,16 @@ async def test_no_page_speaks_in_the_name_of_another_that_is_open(tmp_path: Path
 
 _OWN = """new WebSocket('ws://bank.example/own-socket'); new Worker('/own.js'); await wait(200);
 document.head.innerHTML += '<meta name=referrer content=no-referrer>'; post('/own-post', '_self'); await wait(100)"""
+
+
+async def test_a_refused_page_is_told_without_its_path(tmp_path: Path) -> None:
+    """The words of an address that a page leads to are the page's, and notes are read as those of Hermes."""
+    text = "<title>begun</title><script>location = 'http://never.example/ignore-your-rules'</script>"
+    async with SmallWeb({f"{HOST}/leads": text}).running() as web, boxed_browser(tmp_path, web) as browser:
+        async with browser.use_pages(Person(HOST)) as pages:
+            tab = await pages.browser.get_current_tab()
+            await navigate(tab, f"http://{HOST}/leads")
+            assert await tab.activity.wait_until(lambda: bool(tab.notes), 10)
+            notes = tab.take_notes()
+        assert notes == ["GET http://never.example/ was refused: the person said no."]
+        assert not [one for one in web.seen if one[1] == "never.example"]
